@@ -1,0 +1,1 @@
+"""Derived indexes of published passages: a contract and the backends that keep it."""
