@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from kbgit.errors import InvalidSetting
 
 FILE_NAME = "kbgit.yaml"
 ENVIRONMENT_PREFIX = "KBGIT_"
 SettingValue = str | int | float | bool
-_T = TypeVar("_T", str, int, float, bool)
+_T = TypeVar("_T")
 
 
 def _setting(default: _T, help: str, minimum: float = 0) -> _T:
     """A row of the table; numbers must be at least `minimum`."""
-    return cast(_T, field(default=default, metadata={"help": help, "minimum": minimum}))
+    row: _T = field(default=default, metadata={"help": help, "minimum": minimum})
+    return row
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ class Settings:
 
     def overlaid(self, values: Mapping[str, object]) -> Settings:
         """These settings with `values` over them; texts are converted. Raises `InvalidSetting`."""
-        return replace(self, **{name: _parsed(name, value) for name, value in values.items()})
+        parsed: dict[str, Any] = {name: _parsed(name, value) for name, value in values.items()}
+        return replace(self, **parsed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ def _parsed(name: str, value: object) -> SettingValue:
         raise InvalidSetting(f"setting {name}: {value!r} is not of the kind {kind.__name__}")
     if isinstance(value, int | float) and kind is not bool and not value >= row.minimum:
         raise InvalidSetting(f"setting {name}: {value!r} is below {row.minimum:g}")
-    return cast(SettingValue, value)
+    return value
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:

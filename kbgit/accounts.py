@@ -1,0 +1,246 @@
+"""Accounts: users, spaces, members, tokens and the audit log, in one SQLite file. Not derived: back it up."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import secrets
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kbgit.access import TEAM, Principal, Role, Scope, personal_space
+from kbgit.base import check_user_name
+from kbgit.errors import AlreadyExists, InvalidRequest, NotFound, SpaceNotFound, Unauthenticated
+from kbgit.sqlite import Database
+
+VERSION = 1
+_SCHEMA = """
+CREATE TABLE users (name TEXT PRIMARY KEY, created_at INTEGER NOT NULL, removed_at INTEGER) STRICT;
+CREATE TABLE spaces (key TEXT PRIMARY KEY, created_at INTEGER NOT NULL) STRICT;
+CREATE TABLE members (
+    space TEXT NOT NULL REFERENCES spaces ON DELETE CASCADE, user TEXT NOT NULL REFERENCES users ON DELETE CASCADE,
+    role TEXT NOT NULL, PRIMARY KEY (space, user)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE tokens (
+    id TEXT PRIMARY KEY, user TEXT NOT NULL REFERENCES users ON DELETE CASCADE, name TEXT NOT NULL, hash TEXT NOT NULL,
+    scopes TEXT NOT NULL, bases TEXT, profile TEXT, created_at INTEGER NOT NULL, expires_at INTEGER, revoked_at INTEGER,
+    used_at INTEGER
+) STRICT;
+CREATE TABLE audit (
+    number INTEGER PRIMARY KEY, at INTEGER NOT NULL, actor TEXT NOT NULL, event TEXT NOT NULL, details TEXT NOT NULL
+) STRICT;
+"""
+_TOKEN = re.compile(r"kbgit_(?P<id>[0-9a-f]{12})_(?P<secret>[A-Za-z0-9_-]{43})")
+_USE_RESOLUTION_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A credential as stored: never its secret, only the secret's SHA-256. Times are seconds since the epoch."""
+
+    id: str
+    user: str
+    name: str
+    scopes: frozenset[Scope]
+    bases: frozenset[str] | None
+    profile: str | None
+    created_at: int
+    expires_at: int | None
+    revoked_at: int | None
+    used_at: int | None
+
+
+class Accounts:
+    """The accounts of one home."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        self._database = Database(path, _SCHEMA, VERSION)
+        self._clock = clock
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def _now(self) -> int:
+        return int(self._clock())
+
+    # Users and spaces
+
+    def add_user(self, name: str, actor: str) -> None:
+        """A new user with a personal space. Raises `InvalidName`, `AlreadyExists`."""
+        check_user_name(name)
+        space = personal_space(name)
+        with self._database.transaction() as connection:
+            if connection.execute("SELECT 1 FROM users WHERE name = ?", (name,)).fetchone():
+                raise AlreadyExists(f"there is a user {name!r} already")
+            connection.execute("INSERT INTO users (name, created_at) VALUES (?, ?)", (name, self._now()))
+            connection.execute("INSERT OR IGNORE INTO spaces VALUES (?, ?)", (space, self._now()))
+            connection.execute("INSERT OR REPLACE INTO members VALUES (?, ?, ?)", (space, name, Role.OWNER))
+        self.record(actor, "user_added", {"user": name})
+
+    def add_team(self, name: str, owner: str, actor: str) -> str:
+        """A new team space, owned by `owner`. Returns its key. Raises `InvalidName`, `AlreadyExists`, `NotFound`."""
+        space = TEAM + check_user_name(name)
+        self.require_user(owner)
+        with self._database.transaction() as connection:
+            if connection.execute("SELECT 1 FROM spaces WHERE key = ?", (space,)).fetchone():
+                raise AlreadyExists(f"there is a space {space!r} already")
+            connection.execute("INSERT INTO spaces VALUES (?, ?)", (space, self._now()))
+            connection.execute("INSERT INTO members VALUES (?, ?, ?)", (space, owner, Role.OWNER))
+        self.record(actor, "space_added", {"space": space, "owner": owner})
+        return space
+
+    def require_user(self, name: str) -> None:
+        """Raises `NotFound` unless `name` is a user."""
+        sql = "SELECT 1 FROM users WHERE name = ? AND removed_at IS NULL"
+        if not self._database.connection().execute(sql, (name,)).fetchone():
+            raise NotFound(f"there is no user {name!r}")
+
+    def require_space(self, key: str) -> None:
+        """Raises `SpaceNotFound` unless `key` is a space."""
+        if not self._database.connection().execute("SELECT 1 FROM spaces WHERE key = ?", (key,)).fetchone():
+            raise SpaceNotFound(f"there is no space {key!r}", {"space": key})
+
+    def users(self) -> list[str]:
+        """Names of the users, in order."""
+        sql = "SELECT name FROM users WHERE removed_at IS NULL ORDER BY name"
+        return [row[0] for row in self._database.connection().execute(sql)]
+
+    def spaces(self) -> list[str]:
+        """Keys of the spaces, in order."""
+        return [row[0] for row in self._database.connection().execute("SELECT key FROM spaces ORDER BY key")]
+
+    def roles(self, user: str) -> dict[str, Role]:
+        """Space key → the user's role there."""
+        rows = self._database.connection().execute("SELECT space, role FROM members WHERE user = ?", (user,))
+        return {row[0]: Role(row[1]) for row in rows}
+
+    def set_member(self, space: str, user: str, role: Role, actor: str) -> None:
+        """Give `user` a role in a space. Raises `NotFound`."""
+        self.require_user(user)
+        self.require_space(space)
+        if not space.startswith(TEAM):
+            raise InvalidRequest("a personal space has one owner and nobody else")
+        with self._database.transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO members VALUES (?, ?, ?)", (space, user, role))
+        self.record(actor, "member_set", {"space": space, "user": user, "role": role.value})
+
+    # Tokens
+
+    def add_token(
+        self,
+        user: str,
+        name: str,
+        scopes: Collection[Scope],
+        actor: str,
+        *,
+        bases: Collection[str] | None = None,
+        profile: str | None = None,
+        expires_at: int | None = None,
+    ) -> tuple[Token, str]:
+        """A new token, and its text, which is not stored and cannot be shown again. Raises `NotFound`."""
+        self.require_user(user)
+        if not scopes:
+            raise InvalidRequest(f"a token needs a scope: {', '.join(Scope)}")
+        token_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+        listed = json.dumps(sorted(bases)) if bases is not None else None
+        with self._database.transaction() as connection:
+            connection.execute(
+                "INSERT INTO tokens (id, user, name, hash, scopes, bases, profile, created_at, expires_at)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *(token_id, user, name, _hash(secret), " ".join(sorted(scopes)), listed, profile),
+                    *(self._now(), expires_at),
+                ),
+            )
+        self.record(actor, "token_added", {"token": token_id, "user": user, "scopes": sorted(scopes)})
+        return self.token(token_id), f"kbgit_{token_id}_{secret}"
+
+    def token(self, token_id: str) -> Token:
+        """A token by its id. Raises `NotFound`."""
+        row = self._database.connection().execute("SELECT * FROM tokens WHERE id = ?", (token_id,)).fetchone()
+        if row is None:
+            raise NotFound(f"there is no token {token_id!r}")
+        return _token(dict(row))
+
+    def tokens(self, user: str | None = None) -> list[Token]:
+        """Every token, or those of one user, newest first."""
+        sql = "SELECT * FROM tokens WHERE user = coalesce(?, user) ORDER BY created_at DESC, id"
+        return [_token(dict(row)) for row in self._database.connection().execute(sql, (user,))]
+
+    def revoke_token(self, token_id: str, actor: str) -> None:
+        """From the next request on, the token is no credential. Raises `NotFound`."""
+        self.token(token_id)
+        with self._database.transaction() as connection:
+            connection.execute(
+                "UPDATE tokens SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?", (self._now(), token_id)
+            )
+        self.record(actor, "token_revoked", {"token": token_id})
+
+    def authenticate(self, text: str) -> Principal:
+        """Who holds this token. Raises `Unauthenticated`, with the same words whatever is wrong with it."""
+        refusal = Unauthenticated("the token is missing, malformed, expired, revoked or unknown")
+        match = _TOKEN.fullmatch(text)
+        if match is None:
+            raise refusal
+        connection = self._database.connection()
+        row = connection.execute(
+            "SELECT tokens.* FROM tokens JOIN users ON users.name = user WHERE id = ? AND users.removed_at IS NULL",
+            (match["id"],),
+        ).fetchone()
+        stored = row["hash"] if row else _hash("")
+        if not hmac.compare_digest(stored, _hash(match["secret"])) or row is None:
+            raise refusal
+        now = self._now()
+        if row["revoked_at"] is not None or (row["expires_at"] is not None and row["expires_at"] <= now):
+            raise refusal
+        if (row["used_at"] or 0) + _USE_RESOLUTION_SECONDS <= now:
+            connection.execute("UPDATE tokens SET used_at = ? WHERE id = ?", (now, row["id"]))
+        token = _token(dict(row))
+        return Principal(
+            user=token.user,
+            roles=self.roles(token.user),
+            scopes=token.scopes,
+            bases=token.bases,
+            profile=token.profile,
+            token_id=token.id,
+        )
+
+    # Audit
+
+    def record(self, actor: str, event: str, details: Mapping[str, object]) -> None:
+        """Add a line to the audit log."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "INSERT INTO audit (at, actor, event, details) VALUES (?, ?, ?, ?)",
+                (self._now(), actor, event, json.dumps(dict(details), ensure_ascii=False)),
+            )
+
+
+def _hash(secret: str) -> str:
+    # The secret has 256 random bits, so a plain hash cannot be reversed by guessing; slow hashes are for passwords.
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _token(row: dict[str, object]) -> Token:
+    bases = row["bases"]
+    return Token(
+        id=str(row["id"]),
+        user=str(row["user"]),
+        name=str(row["name"]),
+        scopes=frozenset(Scope(scope) for scope in str(row["scopes"]).split()),
+        bases=frozenset(json.loads(str(bases))) if bases is not None else None,
+        profile=str(row["profile"]) if row["profile"] is not None else None,
+        created_at=_seconds(row["created_at"]) or 0,
+        expires_at=_seconds(row["expires_at"]),
+        revoked_at=_seconds(row["revoked_at"]),
+        used_at=_seconds(row["used_at"]),
+    )
+
+
+def _seconds(value: object) -> int | None:
+    return value if isinstance(value, int) else None

@@ -1,0 +1,549 @@
+"""The catalogue: what the published branches say, as tables. Derived from Git alone, and rebuildable at any time.
+
+Each base's rows belong to one head, named in `bases.head`; a step to the next head is one transaction, so a reader sees
+an old or a new state and never a mixture.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kbgit.admission import Problem
+from kbgit.base import Admission, BaseKey, BaseSettings, BaseStatus
+from kbgit.errors import BaseNotFound
+from kbgit.frontmatter import Value
+from kbgit.item import ItemStatus
+from kbgit.revision import Provenance, Via
+from kbgit.sqlite import Database
+
+VERSION = 1
+_SCHEMA = """
+CREATE TABLE bases (
+    key TEXT PRIMARY KEY, space TEXT NOT NULL, slug TEXT NOT NULL, name TEXT NOT NULL, description TEXT NOT NULL,
+    status TEXT NOT NULL, default_status TEXT NOT NULL, admission TEXT NOT NULL, subdir TEXT NOT NULL,
+    head TEXT, entry TEXT, alarm TEXT NOT NULL DEFAULT '', published_at INTEGER
+) STRICT;
+CREATE TABLE publications (
+    base TEXT NOT NULL REFERENCES bases ON DELETE CASCADE, number INTEGER NOT NULL, entry TEXT NOT NULL, head TEXT NOT NULL,
+    pushed_by TEXT NOT NULL, via TEXT NOT NULL, published_at INTEGER NOT NULL, PRIMARY KEY (base, number)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE commits (
+    base TEXT NOT NULL REFERENCES bases ON DELETE CASCADE, sha TEXT NOT NULL, author TEXT NOT NULL, committer TEXT NOT NULL,
+    committed_at INTEGER NOT NULL, message TEXT NOT NULL, signature TEXT NOT NULL, publication INTEGER NOT NULL,
+    position INTEGER NOT NULL, PRIMARY KEY (base, sha)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE revisions (
+    base TEXT NOT NULL REFERENCES bases ON DELETE CASCADE, item_id TEXT NOT NULL, sha TEXT NOT NULL,
+    number INTEGER NOT NULL, position INTEGER NOT NULL, path TEXT NOT NULL, blob TEXT, status TEXT NOT NULL,
+    content_hash TEXT NOT NULL, was_published INTEGER NOT NULL, PRIMARY KEY (base, item_id, sha)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX revisions_by_blob ON revisions (base, item_id, path, blob, position);
+CREATE TABLE items (
+    base TEXT NOT NULL REFERENCES bases ON DELETE CASCADE, item_id TEXT NOT NULL, folded_id TEXT NOT NULL,
+    path TEXT NOT NULL, blob TEXT NOT NULL, revision TEXT NOT NULL, number INTEGER NOT NULL, declared_status TEXT,
+    status TEXT NOT NULL, title TEXT NOT NULL, description TEXT NOT NULL, tags TEXT NOT NULL, metadata TEXT NOT NULL,
+    content_hash TEXT NOT NULL, PRIMARY KEY (base, item_id)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX items_by_path ON items (base, path);
+CREATE INDEX items_by_folded_id ON items (base, folded_id);
+CREATE INDEX items_by_id ON items (item_id);
+CREATE TABLE item_fields (
+    base TEXT NOT NULL, item_id TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,
+    PRIMARY KEY (base, key, value, item_id),
+    FOREIGN KEY (base, item_id) REFERENCES items ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+CREATE INDEX item_fields_by_item ON item_fields (base, item_id);
+CREATE TABLE problems (
+    base TEXT NOT NULL REFERENCES bases ON DELETE CASCADE, path TEXT NOT NULL, line INTEGER NOT NULL, code TEXT NOT NULL,
+    what TEXT NOT NULL, mend TEXT NOT NULL, fatal INTEGER NOT NULL, PRIMARY KEY (base, path, line, code, what)
+) STRICT, WITHOUT ROWID;
+"""
+
+
+# What is published now was published, whatever its status was when it was written.
+_WAS_PUBLISHED = "UPDATE revisions SET was_published = 1 WHERE base = ?"
+_IS_CURRENT = (
+    "EXISTS (SELECT 1 FROM items WHERE items.base = revisions.base AND items.item_id = revisions.item_id"
+    " AND items.revision = revisions.sha AND items.status = 'published')"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BaseRow:
+    """A base as catalogued: its settings, the head its rows belong to, the last publication log entry applied."""
+
+    key: BaseKey
+    settings: BaseSettings
+    head: str | None
+    entry: str | None
+    alarm: str
+    published_at: int | None
+
+    @property
+    def active(self) -> bool:
+        """Whether it takes part in search and unpinned reads."""
+        return self.settings.status is BaseStatus.ACTIVE
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRow:
+    """An item as of its base's head."""
+
+    base: str
+    item_id: str
+    path: str
+    blob: str
+    revision: str
+    number: int
+    declared_status: ItemStatus | None
+    status: ItemStatus
+    title: str
+    description: str
+    tags: tuple[str, ...]
+    metadata: Mapping[str, Value]
+    content_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionRow:
+    """A revision of an item; `blob` is None where this commit removed the item's file.
+
+    `position` orders a base's commits, parents before children. `was_published` says that readers may see it.
+    """
+
+    base: str
+    item_id: str
+    sha: str
+    number: int
+    position: int
+    path: str
+    blob: str | None
+    status: ItemStatus
+    content_hash: str
+    was_published: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """An entry of the publication log: `head` became visible."""
+
+    number: int
+    entry: str
+    head: str
+    pushed_by: str
+    via: Via
+    published_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRow:
+    """A commit of a published branch's history, and the publication that brought it."""
+
+    sha: str
+    author: str
+    committer: str
+    committed_at: int
+    message: str
+    signature: str
+    publication: int
+    position: int
+
+
+@dataclass
+class Step:
+    """What one publication changes in the catalogue.
+
+    `base` carries the new settings. With `complete`, `items` are all there are; otherwise `removed_paths` hold no item any
+    more. `default_changed` says that items without a status of their own may have another now.
+    """
+
+    base: BaseRow
+    publication: Publication
+    commits: Sequence[CommitRow]
+    revisions: Sequence[RevisionRow]
+    items: Sequence[ItemRow]
+    complete: bool
+    default_changed: bool
+    removed_paths: Collection[str]
+    problems: Sequence[Problem]
+
+
+class Catalogue:
+    """The tables of one home, in one SQLite file that several processes may open."""
+
+    def __init__(self, path: Path) -> None:
+        self._database = Database(path, _SCHEMA, VERSION)
+
+    @property
+    def is_current_version(self) -> bool:
+        """Whether this program wrote the file's schema; otherwise it must be removed and rebuilt."""
+        return self._database.version == VERSION
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def _rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        return self._database.connection().execute(sql, parameters).fetchall()
+
+    # Bases
+
+    def bases(self) -> list[BaseRow]:
+        """Every base, by key."""
+        return [_base(row) for row in self._rows("SELECT * FROM bases ORDER BY key")]
+
+    def base(self, key: str) -> BaseRow:
+        """One base. Raises `BaseNotFound`."""
+        rows = self._rows("SELECT * FROM bases WHERE key = ?", (key,))
+        if not rows:
+            raise BaseNotFound(f"there is no base {key!r}", {"base": key})
+        return _base(rows[0])
+
+    def add_base(self, key: BaseKey) -> None:
+        """A row for a base that has published nothing yet; nothing happens when it is there already."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "INSERT OR IGNORE INTO bases (key, space, slug, name, description, status, default_status, admission,"
+                " subdir) VALUES (?, ?, ?, ?, '', 'active', 'draft', 'strict', '')",
+                (str(key), key.space, key.slug, key.slug),
+            )
+
+    def remove_base(self, key: str) -> None:
+        """Everything about a base goes, and leaves no byte."""
+        with self._database.transaction() as connection:
+            connection.execute("DELETE FROM bases WHERE key = ?", (key,))
+        self._database.erase_deleted()
+
+    def raise_alarm(self, key: str, alarm: str) -> None:
+        """Say (or, with an empty text, unsay) that a base needs an operator."""
+        with self._database.transaction() as connection:
+            connection.execute("UPDATE bases SET alarm = ? WHERE key = ?", (alarm, key))
+
+    # Steps
+
+    def reset(self, key: BaseKey) -> None:
+        """Forget what was derived for a base, so that its publications are applied from the first."""
+        with self._database.transaction() as connection:
+            connection.execute("DELETE FROM bases WHERE key = ?", (str(key),))
+        self.add_base(key)
+
+    def apply(self, step: Step) -> None:
+        """Move a base from its head to the publication's, in one transaction."""
+        key = str(step.base.key)
+        settings, publication = step.base.settings, step.publication
+        with self._database.transaction() as connection:
+            run = connection.execute
+            if step.complete:
+                run("DELETE FROM items WHERE base = ?", (key,))
+                run("DELETE FROM problems WHERE base = ?", (key,))
+            gone = [(key, path) for path in step.removed_paths]
+            touched = gone + [(key, item.path) for item in step.items]
+            connection.executemany("DELETE FROM items WHERE base = ? AND path = ?", gone)
+            connection.executemany("DELETE FROM problems WHERE base = ? AND path = ?", touched)
+            connection.executemany(
+                "DELETE FROM items WHERE base = ? AND item_id = ?", [(key, item.item_id) for item in step.items]
+            )
+            run(
+                "UPDATE bases SET name = ?, description = ?, status = ?, default_status = ?, admission = ?, subdir = ?,"
+                " head = ?, entry = ?, published_at = ?, alarm = '' WHERE key = ?",
+                (
+                    *(settings.name, settings.description, settings.status, settings.default_status),
+                    *(settings.admission, settings.subdir, publication.head, publication.entry),
+                    *(publication.published_at, key),
+                ),
+            )
+            run(
+                "INSERT INTO publications VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *(key, publication.number, publication.entry, publication.head),
+                    *(publication.pushed_by, publication.via, publication.published_at),
+                ),
+            )
+            connection.executemany(
+                "INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    (
+                        key,
+                        c.sha,
+                        c.author,
+                        c.committer,
+                        c.committed_at,
+                        c.message,
+                        c.signature,
+                        c.publication,
+                        c.position,
+                    )
+                    for c in step.commits
+                ),
+            )
+            connection.executemany(
+                "INSERT OR REPLACE INTO revisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    (
+                        key,
+                        r.item_id,
+                        r.sha,
+                        r.number,
+                        r.position,
+                        r.path,
+                        r.blob,
+                        r.status,
+                        r.content_hash,
+                        r.was_published,
+                    )
+                    for r in step.revisions
+                ),
+            )
+            connection.executemany(
+                "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_item_values, step.items)
+            )
+            connection.executemany(
+                "INSERT OR IGNORE INTO item_fields VALUES (?, ?, ?, ?)",
+                ((key, i.item_id, name, value) for i in step.items for name, value in _fields(i)),
+            )
+            connection.executemany(
+                _WAS_PUBLISHED + " AND item_id = ? AND sha = ?",
+                [(key, i.item_id, i.revision) for i in step.items if i.status is ItemStatus.PUBLISHED],
+            )
+            if step.default_changed:
+                run(
+                    "UPDATE items SET status = ? WHERE base = ? AND declared_status IS NULL",
+                    (settings.default_status, key),
+                )
+                run(f"{_WAS_PUBLISHED} AND {_IS_CURRENT}", (key,))
+            connection.executemany(
+                "INSERT OR IGNORE INTO problems VALUES (?, ?, ?, ?, ?, ?, ?)",
+                ((key, p.path, p.line, p.code, p.what, p.mend, p.fatal) for p in step.problems),
+            )
+
+    # Items
+
+    def item(self, base: str, item_id: str) -> ItemRow | None:
+        """An item of a base as of its head; None if there is none (now)."""
+        rows = self._rows("SELECT * FROM items WHERE base = ? AND item_id = ?", (base, item_id))
+        return _item(rows[0]) if rows else None
+
+    def items(
+        self,
+        base: str,
+        *,
+        statuses: Collection[str] = (),
+        prefix: str = "",
+        after: str = "",
+        limit: int = -1,
+    ) -> list[ItemRow]:
+        """Items of a base by id, from after `after`; those of `statuses` (empty: any) below the locator `prefix`."""
+        sql = "SELECT * FROM items WHERE base = ? AND item_id > ?"
+        parameters: list[Any] = [base, after]
+        if statuses:
+            sql += f" AND status IN ({', '.join('?' * len(statuses))})"
+            parameters += list(statuses)
+        if prefix:
+            sql += " AND substr(path, 1, ?) = ?"
+            parameters += [len(prefix), prefix]
+        return [_item(row) for row in self._rows(sql + " ORDER BY item_id LIMIT ?", (*parameters, limit))]
+
+    def items_at(self, base: str, paths: Iterable[str]) -> list[ItemRow]:
+        """The items whose files are at `paths`, in that order."""
+        found = []
+        for path in paths:
+            rows = self._rows("SELECT * FROM items WHERE base = ? AND path = ?", (base, path))
+            found += [_item(row) for row in rows]
+        return found
+
+    def removed_since(self, base: str, old: str | None) -> list[str]:
+        """Ids whose file commits after the commit `old` (None: any) removed, and that no file holds now."""
+        sql = (
+            "SELECT DISTINCT item_id FROM revisions WHERE base = ? AND blob IS NULL AND position > ? AND NOT EXISTS"
+            " (SELECT 1 FROM items WHERE items.base = revisions.base AND items.item_id = revisions.item_id)"
+        )
+        position = self.commit_position(base, old) if old else None
+        return [row[0] for row in self._rows(sql, (base, -1 if position is None else position))]
+
+    def published(self, base: str) -> dict[str, str]:
+        """Item id → current revision of every published item; empty for an archived base."""
+        rows = self._rows(
+            "SELECT item_id, revision FROM items JOIN bases ON key = base"
+            " WHERE base = ? AND items.status = 'published'",
+            (base,),
+        )
+        return {row[0]: row[1] for row in rows}
+
+    def current(self, hits: Iterable[tuple[str, str]]) -> dict[tuple[str, str], ItemRow]:
+        """(base, item id) → row, of those that are published, in active bases: what a search may answer with."""
+        found = {}
+        for base, item_id in hits:
+            rows = self._rows(
+                "SELECT items.* FROM items JOIN bases ON key = base WHERE base = ? AND item_id = ?"
+                " AND items.status = 'published' AND bases.status = 'active'",
+                (base, item_id),
+            )
+            if rows:
+                found[base, item_id] = _item(rows[0])
+        return found
+
+    def matching(
+        self, base: str, *, tags: Sequence[str] = (), prefix: str = "", metadata: Mapping[str, str] | None = None
+    ) -> frozenset[str]:
+        """Ids of the published items that have all `tags`, lie below the locator `prefix` and have all `metadata`."""
+        sql = "SELECT item_id FROM items WHERE base = ? AND status = 'published'"
+        parameters: list[Any] = [base]
+        if prefix:
+            sql += " AND substr(path, 1, ?) = ?"
+            parameters += [len(prefix), prefix]
+        for key, value in [*(("tags", tag) for tag in tags), *(metadata or {}).items()]:
+            sql += " AND item_id IN (SELECT item_id FROM item_fields WHERE base = ? AND key = ? AND value = ?)"
+            parameters += [base, key, value]
+        return frozenset(row[0] for row in self._rows(sql, parameters))
+
+    def bases_with_item(self, item_id: str) -> list[str]:
+        """Keys of the bases in which an item has, or had, this id."""
+        return [row[0] for row in self._rows("SELECT key FROM bases WHERE EXISTS (SELECT 1 FROM revisions WHERE"
+                                             " base = key AND item_id = ?) ORDER BY key", (item_id,))]  # fmt: skip
+
+    def paths_by_folded_id(self, base: str, folded_ids: Collection[str]) -> dict[str, str]:
+        """Case-folded id → path, of the items that hold one of `folded_ids`."""
+        found = {}
+        for folded_id in folded_ids:
+            rows = self._rows("SELECT path FROM items WHERE base = ? AND folded_id = ?", (base, folded_id))
+            if rows:
+                found[folded_id] = rows[0][0]
+        return found
+
+    # Revisions
+
+    def revision(self, base: str, item_id: str, sha: str) -> RevisionRow | None:
+        """One revision; None if the commit is none of that item."""
+        rows = self._rows("SELECT * FROM revisions WHERE base = ? AND item_id = ? AND sha = ?", (base, item_id, sha))
+        return _revision(rows[0]) if rows else None
+
+    def revisions(self, base: str, item_id: str, *, before: int | None = None, limit: int = -1) -> list[RevisionRow]:
+        """An item's revisions, newest first; those at positions below `before` when it is given."""
+        sql = "SELECT * FROM revisions WHERE base = ? AND item_id = ?" + (
+            " AND position < ?" if before is not None else ""
+        )
+        parameters = (base, item_id, *((before,) if before is not None else ()), limit)
+        return [_revision(row) for row in self._rows(sql + " ORDER BY position DESC LIMIT ?", parameters)]
+
+    def revision_with(self, base: str, item_id: str, path: str, blob: str) -> RevisionRow | None:
+        """The latest revision in which the item is the file `path` with the content `blob`."""
+        rows = self._rows(
+            "SELECT * FROM revisions WHERE base = ? AND item_id = ? AND path = ? AND blob = ?"
+            " ORDER BY position DESC LIMIT 1",
+            (base, item_id, path, blob),
+        )
+        return _revision(rows[0]) if rows else None
+
+    def revision_positions(self, base: str, item_id: str) -> list[int]:
+        """Positions of every revision of an item, removals included, oldest first."""
+        sql = "SELECT position FROM revisions WHERE base = ? AND item_id = ? ORDER BY position"
+        return [row[0] for row in self._rows(sql, (base, item_id))]
+
+    def commit_position(self, base: str, sha: str) -> int | None:
+        """Where a commit stands in a base's published history; None if it is not in it."""
+        rows = self._rows("SELECT position FROM commits WHERE base = ? AND sha = ?", (base, sha))
+        return int(rows[0][0]) if rows else None
+
+    def commit_count(self, base: str) -> int:
+        """How many commits a base's published history has."""
+        return int(self._rows("SELECT count(*) FROM commits WHERE base = ?", (base,))[0][0])
+
+    def publication_count(self, base: str) -> int:
+        """How many entries of the publication log are applied."""
+        return int(self._rows("SELECT count(*) FROM publications WHERE base = ?", (base,))[0][0])
+
+    def provenance(self, base: str, sha: str) -> Provenance | None:
+        """Where a commit of a base's published history came from."""
+        rows = self._rows(
+            "SELECT author, committer, committed_at, message, signature, pushed_by, via, published_at FROM commits"
+            " JOIN publications ON publications.base = commits.base AND number = publication"
+            " WHERE commits.base = ? AND sha = ?",
+            (base, sha),
+        )
+        if not rows:
+            return None
+        row = dict(rows[0])
+        return Provenance(**{**row, "via": Via(row["via"])})
+
+    def problems(self, base: str) -> list[Problem]:
+        """What is wrong with files of a base's head, by path and line."""
+        rows = self._rows("SELECT * FROM problems WHERE base = ? ORDER BY path, line", (base,))
+        return [Problem(r["path"], r["line"], r["code"], r["what"], r["mend"], bool(r["fatal"])) for r in rows]
+
+    def counts(self, base: str) -> dict[str, int]:
+        """How many items of a base are in each status."""
+        counts = {status.value: 0 for status in ItemStatus}
+        counts |= dict(
+            map(tuple, self._rows("SELECT status, count(*) FROM items WHERE base = ? GROUP BY status", (base,)))
+        )
+        return counts
+
+
+def _base(row: sqlite3.Row) -> BaseRow:
+    settings = BaseSettings(
+        row["name"],
+        row["description"],
+        BaseStatus(row["status"]),
+        ItemStatus(row["default_status"]),
+        Admission(row["admission"]),
+        row["subdir"],
+    )
+    key = BaseKey(row["space"], row["slug"])
+    return BaseRow(key, settings, row["head"], row["entry"], row["alarm"], row["published_at"])
+
+
+def _item(row: sqlite3.Row) -> ItemRow:
+    declared = row["declared_status"]
+    return ItemRow(
+        base=row["base"],
+        item_id=row["item_id"],
+        path=row["path"],
+        blob=row["blob"],
+        revision=row["revision"],
+        number=row["number"],
+        declared_status=ItemStatus(declared) if declared else None,
+        status=ItemStatus(row["status"]),
+        title=row["title"],
+        description=row["description"],
+        tags=tuple(json.loads(row["tags"])),
+        metadata=json.loads(row["metadata"]),
+        content_hash=row["content_hash"],
+    )
+
+
+def _item_values(item: ItemRow) -> tuple[str | int | None, ...]:
+    return (
+        *(item.base, item.item_id, item.item_id.casefold(), item.path, item.blob, item.revision, item.number),
+        *(item.declared_status, item.status, item.title, item.description),
+        *(json.dumps(item.tags, ensure_ascii=False), json.dumps(item.metadata, ensure_ascii=False), item.content_hash),
+    )
+
+
+def _fields(item: ItemRow) -> Iterable[tuple[str, str]]:
+    """What filters can ask for: each tag, and each metadata value that is a text or a list of texts."""
+    for tag in item.tags:
+        yield "tags", tag
+    for key, value in item.metadata.items():
+        for single in value if isinstance(value, list) else [value]:
+            if isinstance(single, str):
+                yield key, single
+
+
+def _revision(row: sqlite3.Row) -> RevisionRow:
+    return RevisionRow(
+        base=row["base"],
+        item_id=row["item_id"],
+        sha=row["sha"],
+        number=row["number"],
+        position=row["position"],
+        path=row["path"],
+        blob=row["blob"],
+        status=ItemStatus(row["status"]),
+        content_hash=row["content_hash"],
+        was_published=bool(row["was_published"]),
+    )

@@ -1,0 +1,259 @@
+"""Editing front matter and body of a Markdown file without touching any other byte.
+
+Only the bytes of the fields that are named change: comments, quoting, order, line ends, byte order mark and the rest of
+the file stay, so that a change of one field is a difference of one line. What is written is read back before it is
+returned; if that is not exactly the change that was asked for, a `DocumentProblem` says so and nothing is changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import yaml
+from yaml.events import MappingStartEvent, ScalarEvent, SequenceStartEvent
+
+from kbgit.errors import DocumentProblem
+from kbgit.frontmatter import Header, HeaderEntry, Value, decode, end_of, read_header, split_header, start_of
+
+NewValue = str | Sequence[str] | None
+"""Text, a list of texts, or None to remove the field."""
+
+_LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
+_TEXT_TAG = "tag:yaml.org,2002:str"
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_TO_ESCAPE = re.compile('[\\\\"\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]')
+_RESOLVER = yaml.resolver.Resolver()
+
+
+def canonical_content(text: str) -> str:
+    """`text` with LF as its only line end and without byte order mark in front."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").lstrip("\ufeff")
+
+
+def edit_file(raw: bytes, fields: Mapping[str, NewValue], content: str | None) -> bytes:
+    """The file with `fields` set (None removes one) and, unless it is None, its body replaced by `content`.
+
+    A new field goes to the end of the header, which is created where there is none. Raises `DocumentProblem` when the
+    present header cannot be read or the change cannot be written so that it reads back as it was asked for.
+    """
+    try:
+        "".join([*fields, *_texts(fields), content or ""]).encode()
+    except UnicodeEncodeError:
+        raise DocumentProblem("text with half a surrogate pair", mend="remove that character") from None
+    file = _File(raw)
+    wanted = _changed(file.header.fields, fields)
+    wanted_content = file.content if content is None else canonical_content(content)
+    file.set_fields(fields)
+    file.set_content(wanted_content)
+    edited = file.as_bytes()
+    result = _File(edited)
+    if result.header.fields != wanted or result.content != wanted_content:
+        raise DocumentProblem(
+            "this front matter cannot be edited field by field", mend="edit the file as text, one `key: value` a line"
+        )
+    return edited
+
+
+def _texts(fields: Mapping[str, NewValue]) -> list[str]:
+    return [text for value in fields.values() for text in ([value] if isinstance(value, str) else value or ())]
+
+
+def _changed(old: Mapping[str, Value], changes: Mapping[str, NewValue]) -> dict[str, Value]:
+    merged: dict[str, Value] = dict(old)
+    for key, value in changes.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = value if isinstance(value, str) else list(value)
+    return merged
+
+
+class _File:
+    """A file in parts: byte order mark, opening fence, header lines, closing fence, body."""
+
+    def __init__(self, raw: bytes) -> None:
+        text = decode(raw)
+        header, body_start = split_header(text)
+        self.content = text[body_start:].lstrip("\ufeff")
+        self.header = Header({}, {}) if header is None else read_header(header)
+        original = raw.decode("utf-8")
+        unmarked = original.lstrip("\ufeff")
+        self._mark = original[: len(original) - len(unmarked)]
+        lines = [(match[1], match[2]) for match in _LINE.finditer(unmarked) if match[0]]
+        self._newline = lines[0][1] if lines and lines[0][1] else "\n"
+        self._fences: list[tuple[str, str]] = []
+        self._lines: list[tuple[str, str]] = []
+        if header is not None:
+            closing = header.count("\n") + 1
+            self._fences = [lines[0], lines[closing]]
+            self._lines = lines[1:closing]
+            lines = lines[closing + 1 :]
+        self._body = "".join(text + end for text, end in lines)
+
+    def as_bytes(self) -> bytes:
+        """The whole file, as it is now."""
+        text = self._body
+        if self._fences:
+            text = "".join(line + end for line, end in [self._fences[0], *self._lines, self._fences[1]]) + text
+        return (self._mark + text).encode("utf-8")
+
+    def set_content(self, content: str) -> None:
+        """Replace the body, in the line ends of the file; nothing happens when it is the same text."""
+        if content == self.content:
+            return
+        self.content = content
+        self._body = content.replace("\n", self._newline)
+        if self._fences and content:
+            line, end = self._fences[1]
+            self._fences[1] = (line, end or self._newline)
+        elif not self._fences and _would_be_header(content):
+            self._create_header()
+
+    def set_fields(self, changes: Mapping[str, NewValue]) -> None:
+        """Change the header's lines; fields that already have their value keep their bytes."""
+        old = self.header
+        changed = {key: value for key, value in changes.items() if old.fields.get(key) != _as_value(value)}
+        present = [key for key in old.entries if key in changed]
+        for key in reversed(present):  # from the end, so that the places of those before stay true
+            self._change(old.entries[key], old.fields[key], changed[key])
+        indent = " " * min((start_of(entry.key)[1] for entry in old.entries.values()), default=0)
+        for key, value in changed.items():
+            if key not in old.entries and value is not None:
+                if not self._fences:
+                    self._create_header()
+                self._lines.append((f"{indent}{_written_key(key)}: {_written(value)}", self._newline))
+
+    def _create_header(self) -> None:
+        self._fences = [("---", self._newline), ("---", self._newline)]
+
+    def _change(self, entry: HeaderEntry, old: Value, new: NewValue) -> None:
+        if new is None:
+            key_line, _ = start_of(entry.key)
+            self._replace(key_line, self._last_line(entry) + 1, [])
+        elif isinstance(entry.first, SequenceStartEvent | MappingStartEvent) and not entry.first.flow_style:
+            self._change_block(entry, old, new)
+        else:
+            self._change_span(entry, old, new)
+
+    def _change_block(self, entry: HeaderEntry, old: Value, new: str | Sequence[str]) -> None:
+        """Change a value that is written as indented lines below its key."""
+        first, column = start_of(entry.first)
+        after = self._last_line(entry) + 1
+        if new and not isinstance(new, str) and isinstance(old, list) and isinstance(entry.first, SequenceStartEvent):
+            self._replace(first, after, self._item_lines(entry, old, new, " " * column))
+            return
+        self._replace(first, after, [])
+        line, column = end_of(entry.key)
+        text = self._lines[line][0]
+        colon = text.index(":", column) + 1
+        self._replace(line, line + 1, [f"{text[:colon]} {_written(new)}{text[colon:]}"])
+
+    def _item_lines(self, entry: HeaderEntry, old: list[Value], new: Sequence[str], indent: str) -> list[str]:
+        """The lines of a block list; an item that was there keeps its own, with the comments above it."""
+        written: dict[str, list[str]] = {}
+        line, _ = start_of(entry.first)
+        for value, (_, last) in zip(old, entry.items, strict=True):
+            after = end_of(last)[0] + 1
+            if isinstance(value, str) and isinstance(last, ScalarEvent) and last.style not in ("|", ">"):
+                written.setdefault(value, [text for text, _ in self._lines[line:after]])
+            line = after
+        lines: list[str] = []
+        for item in new:
+            lines += written.get(item) or [f"{indent}- {_written_text(item)}"]
+        return lines
+
+    def _change_span(self, entry: HeaderEntry, old: Value, new: str | Sequence[str]) -> None:
+        """Change a scalar or a list in brackets where it stands, and keep what follows it on its line."""
+        line, column = start_of(entry.first)
+        last_line, last_column = end_of(entry.last)
+        before = self._lines[line][0][:column]
+        is_block_scalar = isinstance(entry.first, ScalarEvent) and entry.first.style in ("|", ">")
+        after = "" if is_block_scalar else self._lines[last_line][0][last_column:]
+        text = self._written_over(entry, old, new)
+        gap = " " if before.endswith(":") else ""
+        self._replace(line, self._last_line(entry) + 1, [f"{before}{gap}{text}{after}"])
+
+    def _written_over(self, entry: HeaderEntry, old: Value, new: str | Sequence[str]) -> str:
+        if isinstance(new, str):
+            return _written_text(new, entry.first if isinstance(entry.first, ScalarEvent) else None)
+        written: dict[str, str] = {}
+        if isinstance(old, list):
+            for value, (first, last) in zip(old, entry.items, strict=True):
+                (line, start), (last_line, end) = start_of(first), end_of(last)
+                if isinstance(value, str) and line == last_line:
+                    written[value] = self._lines[line][0][start:end]
+        return _written(new, written)
+
+    def _last_line(self, entry: HeaderEntry) -> int:
+        line, column = end_of(entry.last)
+        first, _ = start_of(entry.key)
+        if column == 0 and line > first:  # a block scalar ends where the next line begins
+            line -= 1
+        while line > first and not self._lines[line][0].strip():
+            line -= 1
+        return line
+
+    def _replace(self, start: int, end: int, texts: Sequence[str]) -> None:
+        """Put `texts` in the place of the lines from `start` up to `end`, with their line ends as far as they go."""
+        ends = [line_end for _, line_end in self._lines[start:end]]
+        ends += [ends[-1] if ends else self._newline] * (len(texts) - len(ends))
+        self._lines[start:end] = list(zip(texts, ends, strict=False))
+
+
+def _as_value(value: NewValue) -> Value | None:
+    return value if value is None or isinstance(value, str) else list(value)
+
+
+def _would_be_header(content: str) -> bool:
+    try:
+        return split_header(content)[0] is not None
+    except DocumentProblem:
+        return True
+
+
+def _written(value: str | Sequence[str], known: Mapping[str, str] | None = None) -> str:
+    """A value on one line; items of a list in their `known` spelling."""
+    if isinstance(value, str):
+        return _written_text(value)
+    items = ((known or {}).get(item) or _written_text(item, in_brackets=True) for item in value)
+    return f"[{', '.join(items)}]"
+
+
+def _written_text(text: str, old: ScalarEvent | None = None, *, in_brackets: bool = False) -> str:
+    """YAML on one line that reads back as `text`, here and with any other reader, in the quotes of `old` if possible.
+
+    Without quotes only what other readers take for text too (not `no`, `2026-05-26`, `1.10`), unless `old` stood
+    there in the same way.
+    """
+    frame = "k: [{}]\n" if in_brackets else "k: {}\n"
+    value: Value = [text] if in_brackets else text
+    single = "'" + text.replace("'", "''") + "'"
+    style = old.style if old is not None else None
+    candidates = []
+    if style == "'":
+        candidates.append(single)
+    elif style != '"' and (_is_text(text) or (old is not None and style in (None, "") and not _is_text(old.value))):
+        candidates.append(text)
+    return next((one for one in candidates if _reads_as(frame.format(one), value)), _double_quoted(text))
+
+
+def _written_key(key: str) -> str:
+    return key if _is_text(key) and _reads_as(f"{key}: v\n", "v", key) else _double_quoted(key)
+
+
+def _is_text(plain: str) -> bool:
+    """Whether YAML's usual rules take an unquoted word for text."""
+    tag = _RESOLVER.resolve(yaml.ScalarNode, plain, (True, False))  # type: ignore[no-untyped-call]
+    return bool(plain) and tag == _TEXT_TAG
+
+
+def _reads_as(header: str, value: Value, key: str = "k") -> bool:
+    try:
+        return read_header(header).fields == {key: value}
+    except DocumentProblem:
+        return False
+
+
+def _double_quoted(text: str) -> str:
+    return '"' + _TO_ESCAPE.sub(lambda match: _ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04x}", text) + '"'

@@ -1,0 +1,241 @@
+"""From commits to revisions: which commits changed which items, and the number each revision has.
+
+A commit is a revision of an item when the item's file in it differs from that in every parent: what
+`git rev-list --full-history <commit> -- <path>` lists. Its number is the count of such commits in its own history, itself
+included. A commit that removes the file counts too (Git lists it), but shows nothing and cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kbgit import names
+from kbgit.admission import Assessment, ItemFile
+from kbgit.base import BaseSettings, TreeRules
+from kbgit.catalogue import Catalogue, CommitRow, ItemRow, Publication, RevisionRow
+from kbgit.errors import DocumentProblem, GitFailure
+from kbgit.item import Document, ItemStatus, item_id, parse_document, title_of
+from kbgit.store import Change, Commit, Repository, TreeEntry
+
+_FILE_MODES = ("100644", "100755")
+_NAMELESS = parse_document(b"")
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What one publication adds: its commits, their revisions, and the items that changed between the two heads."""
+
+    commits: Sequence[CommitRow]
+    revisions: Sequence[RevisionRow]
+    items: Sequence[ItemRow]
+
+
+def read_history(
+    repository: Repository,
+    catalogue: Catalogue,
+    base: str,
+    slug: str,
+    old_head: str | None,
+    assessment: Assessment,
+    publication: Publication,
+) -> History:
+    """Read the commits that `publication` brings after `old_head`, and place `assessment`'s items on their revision."""
+    settings = assessment.settings
+    shas = repository.history(publication.head, without=[old_head] if old_head else [])
+    start = catalogue.commit_count(base)
+    commits = list(repository.commits(shas))
+    changes = dict(repository.commit_changes(shas)) if shas else {}
+    documents = _documents(repository, changes, assessment)
+    numbering = _Numbering(repository, catalogue, base, commits, start, old_head)
+    revisions: list[RevisionRow] = []
+    for offset, commit in enumerate(commits):
+        numbering.enter(commit, start + offset)
+        touched = _touched(changes.get(commit.sha, []), documents, assessment.rules, slug)
+        for touched_id, (path, blob, document) in touched.items():
+            status = (document.status if document else None) or settings.default_status
+            revisions.append(
+                RevisionRow(
+                    base=base,
+                    item_id=touched_id,
+                    sha=commit.sha,
+                    number=numbering.next(touched_id),
+                    position=start + offset,
+                    path=path,
+                    blob=blob,
+                    status=status,
+                    content_hash=document.content_hash if document else "",
+                    was_published=bool(document) and status is ItemStatus.PUBLISHED,
+                )
+            )
+    rows = [
+        CommitRow(
+            sha=commit.sha,
+            author=commit.author,
+            committer=commit.committer,
+            committed_at=commit.committed_at,
+            message=commit.message,
+            signature="unverified" if commit.signed else "none",
+            publication=publication.number,
+            position=start + offset,
+        )
+        for offset, commit in enumerate(commits)
+    ]
+    items = _place(assessment.items, revisions, catalogue, base, settings)
+    return History(rows, revisions, items)
+
+
+def _documents(
+    repository: Repository, changes: Mapping[str, list[Change]], assessment: Assessment
+) -> dict[str, Document | None]:
+    """Blob → document of every item file in these changes; None for one that cannot be read as an item."""
+    found: dict[str, Document | None] = {item.entry.sha: item.document for item in assessment.items}
+    wanted: set[str] = set()
+    for commit_changes in changes.values():
+        for change in commit_changes:
+            path = names.decoded(change.path)
+            if path is not None and assessment.rules.is_item(path):
+                for entry in (change.old, change.new):
+                    if entry is not None and entry.mode in _FILE_MODES and entry.sha not in found:
+                        wanted.add(entry.sha)
+    for sha, raw in repository.blobs(sorted(wanted)):
+        try:
+            found[sha] = parse_document(raw)
+        except DocumentProblem:
+            found[sha] = None
+    return found
+
+
+Touched = tuple[str, str | None, Document | None]
+
+
+def _touched(
+    changes: list[Change], documents: Mapping[str, Document | None], rules: TreeRules, slug: str
+) -> dict[str, Touched]:
+    """Item id → (path, blob, document) of each item whose file this commit changes; blob None where it is removed.
+
+    A file that moved within the commit and kept its id appears once, where it is now.
+    """
+    arrived: dict[str, Touched] = {}
+    left: dict[str, Touched] = {}
+    for change in changes:
+        path = names.decoded(change.path)
+        if path is None or not rules.is_item(path):
+            continue
+        before, after = (_known(entry, documents) for entry in (change.old, change.new))
+        # A file that cannot be read as an item keeps the id that its path had, so that Git's count stays ours.
+        old_id = item_id(before, slug, path) if before else None
+        new_id = item_id(after, slug, path) if after else old_id or item_id(_NAMELESS, slug, path)
+        if change.new is None or after is None:
+            left.setdefault(new_id, (path, None, None))
+        else:
+            arrived.setdefault(new_id, (path, change.new.sha, after))
+            if old_id is not None:
+                left.setdefault(old_id, (path, None, None))
+    return {**left, **arrived}
+
+
+def _known(entry: TreeEntry | None, documents: Mapping[str, Document | None]) -> Document | None:
+    return documents.get(entry.sha) if entry is not None and entry.mode in _FILE_MODES else None
+
+
+def _place(
+    files: Sequence[ItemFile],
+    revisions: Sequence[RevisionRow],
+    catalogue: Catalogue,
+    base: str,
+    settings: BaseSettings,
+) -> list[ItemRow]:
+    """Rows for the changed items, each at the latest revision that has its path and blob."""
+    latest = {(r.item_id, r.path, r.blob): r for r in revisions}  # later ones replace earlier ones
+    rows = []
+    for file in files:
+        document = file.document
+        found = latest.get((file.item_id, file.path, file.entry.sha))
+        if found is None:
+            found = catalogue.revision_with(base, file.item_id, file.path, file.entry.sha)
+        if found is None:
+            raise GitFailure(f"no commit in the history of {base} brings {names.shown(file.path)} as it is")
+        rows.append(
+            ItemRow(
+                base=base,
+                item_id=file.item_id,
+                path=file.path,
+                blob=file.entry.sha,
+                revision=found.sha,
+                number=found.number,
+                declared_status=document.status,
+                status=document.status or settings.default_status,
+                title=title_of(document, file.path),
+                description=document.description,
+                tags=document.tags,
+                metadata=document.metadata,
+                content_hash=document.content_hash,
+            )
+        )
+    return rows
+
+
+class _Numbering:
+    """Counts, for each revision, the revisions of its item in its own history.
+
+    While history is a line, that is one more than before. Where branches were merged, the ancestors of a commit are a
+    set of positions, kept as the bits of one integer and only as long as a child may still ask for them.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        catalogue: Catalogue,
+        base: str,
+        commits: Sequence[Commit],
+        start: int,
+        known_head: str | None,
+    ) -> None:
+        self._repository = repository
+        self._catalogue = catalogue
+        self._base = base
+        self._start = start
+        self._ancestors: dict[str, int] = {known_head: (1 << start) - 1} if known_head else {}
+        self._waiting = Counter(parent for commit in commits for parent in commit.parents)
+        self._positions: dict[str, list[int]] = {}
+        self._here = 0
+        self._position = start
+        self._linear = True
+
+    def enter(self, commit: Commit, position: int) -> None:
+        """Go to the next commit, in topological order."""
+        self._position = position
+        history = 0
+        for parent in commit.parents:
+            history |= self._reached(parent)
+            self._waiting[parent] -= 1
+            if not self._waiting[parent]:
+                del self._ancestors[parent]
+        self._linear = history == (1 << position) - 1
+        self._ancestors[commit.sha] = history | (1 << position)
+        self._here = history
+
+    def next(self, item: str) -> int:
+        """The number of the revision that the present commit is of `item`."""
+        before = self._positions.get(item)
+        if before is None:
+            before = self._catalogue.revision_positions(self._base, item) if self._start else []
+            self._positions[item] = before
+        count = len(before) if self._linear else sum(self._here >> position & 1 for position in before)
+        before.append(self._position)
+        return count + 1
+
+    def _reached(self, parent: str) -> int:
+        """The positions in the history of `parent`, itself included."""
+        found = self._ancestors.get(parent)
+        if found is None:
+            # A branch that left the published one before its present head: ask Git once what lies behind it.
+            found = 0
+            for sha in self._repository.history(parent):
+                position = self._catalogue.commit_position(self._base, sha)
+                if position is not None:
+                    found |= 1 << position
+            self._ancestors[parent] = found
+        return found

@@ -1,0 +1,182 @@
+"""A home: the directory in which one kbgit lives. Where everything is, and how its repositories are set up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+import yaml
+
+from kbgit import config
+from kbgit.accounts import Accounts
+from kbgit.admission import Limits
+from kbgit.base import BaseKey
+from kbgit.catalogue import Catalogue
+from kbgit.config import Settings
+from kbgit.errors import AlreadyExists, BaseNotFound, HomeProblem, InvalidSetting
+from kbgit.store import Git, Repository
+
+SERVER_HOOKS = ("pre-receive", "post-receive")
+_REPOSITORY_SETTINGS = {
+    "receive.fsckObjects": "true",
+    "transfer.hideRefs": "refs/kbgit",
+    "http.receivepack": "true",
+    "core.logAllRefUpdates": "false",
+    "core.sharedRepository": "umask",
+    "uploadpack.allowAnySHA1InWant": "false",
+    "gc.pruneExpire": "2.weeks.ago",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Paths and settings of a home. Opening stores is the caller's business."""
+
+    path: Path
+    settings: Settings
+
+    @classmethod
+    def create(cls, path: Path) -> Home:
+        """An empty home. Raises `AlreadyExists` for a directory that is one, `HomeProblem` for one that has other files."""
+        if (path / config.FILE_NAME).exists():
+            raise AlreadyExists(f"{path} is a kbgit home already")
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise HomeProblem(f"{path} is not an empty directory; name a new one")
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o700)
+        home = cls(path, Settings())
+        home.repositories.mkdir()
+        home.install_hooks()
+        (path / config.FILE_NAME).write_text(config.as_yaml())
+        return home
+
+    @classmethod
+    def at(cls, path: Path, overlay: Mapping[str, object] | None = None) -> Home:
+        """The home at `path`, its settings file read and `overlay` laid over it. Raises `HomeProblem`, `InvalidSetting`."""
+        file = path / config.FILE_NAME
+        if not file.is_file():
+            raise HomeProblem(f"{path} is no kbgit home; `kbgit init {path}` makes one")
+        try:
+            written = yaml.safe_load(file.read_text("utf-8")) or {}
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise InvalidSetting(f"{file} cannot be read: {error}") from None
+        if not isinstance(written, dict):
+            raise InvalidSetting(f"{file} must hold lines of the form `name: value`")
+        return cls(path, Settings().overlaid(written).overlaid(overlay or {}))
+
+    @property
+    def repositories(self) -> Path:
+        """The bare repositories: `<space>/<base>.git`."""
+        return self.path / "repositories"
+
+    @property
+    def hooks(self) -> Path:
+        """The server-side hooks, outside everything that can be pushed."""
+        return self.path / "hooks"
+
+    @property
+    def index_directory(self) -> Path:
+        """The derived indexes."""
+        return self.path / "index"
+
+    @property
+    def models(self) -> Path:
+        """Embedding models, written out once."""
+        return self.path / "models"
+
+    @property
+    def owner_token_file(self) -> Path:
+        """The owner's token, readable by the owner of the directory alone; the CLI uses it."""
+        return self.path / "owner-token"
+
+    @property
+    def limits(self) -> Limits:
+        """Sizes that admission enforces."""
+        return Limits(self.settings.item_max_kb * 1024, self.settings.file_max_mb * 1024 * 1024)
+
+    def catalogue(self) -> Catalogue:
+        """Open the catalogue. A file of another version is set aside: its content can be derived again."""
+        path = self.path / "catalogue.sqlite"
+        catalogue = Catalogue(path)
+        if not catalogue.is_current_version:
+            catalogue.close()
+            self.discard_catalogue()
+            catalogue = Catalogue(path)
+        return catalogue
+
+    def discard_catalogue(self) -> None:
+        """Remove the catalogue's files, closed or damaged."""
+        for suffix in ("", "-wal", "-shm"):
+            (self.path / f"catalogue.sqlite{suffix}").unlink(missing_ok=True)
+
+    def accounts(self) -> Accounts:
+        """Open the accounts."""
+        return Accounts(self.path / "accounts.sqlite")
+
+    # Repositories
+
+    def repository(self, key: BaseKey) -> Repository:
+        """A base's repository. Raises `BaseNotFound`."""
+        path = key.repository_path(self.repositories)
+        if not (path / "HEAD").is_file():
+            raise BaseNotFound(f"there is no base {str(key)!r}", {"base": str(key)})
+        return Repository.at(path, Git(path, self.settings.git_timeout_seconds))
+
+    def create_repository(self, key: BaseKey, branch: str = "main") -> Repository:
+        """A new, empty base's repository. Raises `AlreadyExists`."""
+        path = key.repository_path(self.repositories)
+        if path.exists():
+            raise AlreadyExists(f"there is a base {str(key)!r} already")
+        repository = Repository.create(path, branch=branch)
+        self.configure_repository(repository)
+        return repository
+
+    def configure_repository(self, repository: Repository) -> None:
+        """Set what kbgit relies on: its hooks, Git's own checks, and the publication log hidden from transfer."""
+        repository.configure(_REPOSITORY_SETTINGS | {"core.hooksPath": str(self.hooks.resolve())})
+
+    def keys(self) -> list[BaseKey]:
+        """The bases whose repositories are there, by path."""
+        return [
+            BaseKey.from_path(path.parent.name, path.name)
+            for path in sorted(self.repositories.glob("*/*.git"))
+            if (path / "HEAD").is_file()
+        ]
+
+    # Hooks
+
+    def install_hooks(self) -> None:
+        """Write the hook scripts, and the name of the interpreter that runs them."""
+        self.hooks.mkdir(exist_ok=True)
+        for name in SERVER_HOOKS:
+            target = self.hooks / name
+            target.write_bytes(hook_script(name))
+            target.chmod(0o755)
+        (self.hooks / "python").write_text(sys.executable + "\n")
+
+    def check_hooks(self) -> None:
+        """Raises `HomeProblem` unless every hook is there, is ours and will be run: without them pushes are unchecked."""
+        for name in SERVER_HOOKS:
+            path = self.hooks / name
+            mend = "`kbgit hooks install --server` restores it"
+            if not path.is_file() or path.read_bytes() != hook_script(name):
+                raise HomeProblem(f"the hook {path} is missing or not kbgit's; {mend}")
+            if not os.access(path, os.X_OK) or not path.stat().st_mode & stat.S_IXUSR:
+                raise HomeProblem(f"the hook {path} is not executable, so Git would skip it; {mend}")
+        python = self.hooks / "python"
+        if not python.is_file() or shutil.which(python.read_text().strip()) is None:
+            raise HomeProblem(f"{python} names no interpreter; `kbgit hooks install --server` restores it")
+
+
+def hook_script(name: str) -> bytes:
+    """A hook as shipped: beside the package in a wheel, in `hooks/` of a checkout."""
+    shipped = resources.files("kbgit") / "_hooks" / name
+    if shipped.is_file():
+        return shipped.read_bytes()
+    return (Path(__file__).resolve().parent.parent / "hooks" / name).read_bytes()

@@ -1,0 +1,191 @@
+"""What the Git hooks do: `pre-receive` admits a push, `post-receive` publishes it and tells the writer.
+
+Run by the scripts in `hooks/` as `python -I -m kbgit.hook NAME HOME`, in the pushed repository, with Git's environment:
+pushed objects are in quarantine and visible to the `git` command only. Any failure before the verdict refuses the push.
+
+Who pushes is what the transport says (`KBGIT_USER`, `KBGIT_RIGHTS`, set by the HTTP server or an SSH forced command);
+whoever pushes by path holds the data directory itself and is named after their system account.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kbgit import config, names
+from kbgit.admission import Problem, Rights, Verdict, assess, judge
+from kbgit.base import BaseKey
+from kbgit.errors import KbgitError
+from kbgit.home import Home
+from kbgit.publish import Announcement, announce, catch_up
+from kbgit.receipt import receipt
+from kbgit.revision import Via
+from kbgit.store import Git, Repository
+from kbgit.store.git import clean_environment
+from kbgit.store.repository import NO_OBJECT
+
+USER = "KBGIT_USER"
+RIGHTS = "KBGIT_RIGHTS"
+VIA = "KBGIT_VIA"
+
+
+@dataclass(frozen=True, slots=True)
+class RefUpdate:
+    """A line of a hook's input; None stands for "not there"."""
+
+    old: str | None
+    new: str | None
+    ref: str
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """One push: where to, by whom, and what it wants to move."""
+
+    home: Home
+    key: BaseKey
+    repository: Repository
+    updates: list[RefUpdate]
+    user: str
+    rights: Rights
+    via: Via
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Entry point. Exit code 0 lets Git go on, 1 refuses."""
+    name, home_path = (sys.argv[1:] if arguments is None else arguments)[:2]
+    try:
+        push = _read_push(Path(home_path), sys.stdin.buffer.read(), os.environ)
+        return {"pre-receive": pre_receive, "post-receive": post_receive}[name](push)
+    except KbgitError as error:
+        _say([f"{error.code}: {error.message}"])
+        return 1
+
+
+def _read_push(home_path: Path, stdin: bytes, environment: Mapping[str, str]) -> Push:
+    home = Home.at(home_path, config.from_environment(environment))
+    path = Path(environment.get("GIT_DIR", ".")).resolve()
+    key = BaseKey.from_path(path.parent.name, path.name)
+    git = Git(path, home.settings.git_timeout_seconds, clean_environment(environment, keep_quarantine=True))
+    rights = Rights()
+    if RIGHTS in environment:
+        granted = environment[RIGHTS].split()
+        rights = Rights(administer="administer" in granted, delete="delete" in granted)
+    return Push(
+        home=home,
+        key=key,
+        repository=Repository.at(path, git),
+        updates=[_ref_update(line) for line in stdin.decode("utf-8", "surrogateescape").splitlines()],
+        user=environment.get(USER) or f"local:{getpass.getuser()}",
+        rights=rights,
+        via=Via(environment.get(VIA, Via.PUSH.value)),
+    )
+
+
+def _ref_update(line: str) -> RefUpdate:
+    old, new, ref = line.split(" ", 2)
+    return RefUpdate(None if old == NO_OBJECT else old, None if new == NO_OBJECT else new, ref)
+
+
+def pre_receive(push: Push) -> int:
+    """Refuse the whole push, naming every problem, or announce the step of the published branch."""
+    branch = _published_branch(push)
+    refusals: list[str] = []
+    announcement: Announcement | None = None
+    for update in push.updates:
+        why = _ref_rule(push.repository, update, branch)
+        if why:
+            refusals.append(f"{names.shown(update.ref)}: {why}")
+        elif update.new is not None and update.ref.startswith("refs/heads/"):
+            verdict = _verdict(push, update.old, update.new)
+            if update.ref == branch:
+                refusals += map(str, verdict.refusals)
+                announcement = Announcement(update.ref, update.old, update.new, push.user, push.via, int(time.time()))
+            else:
+                # A proposal may have unfinished items, but no tree that cannot be checked out safely.
+                refusals += [str(problem) for problem in verdict.refusals if problem.code in _ALWAYS]
+    if refusals:
+        _say(["refused; nothing was changed. Mend this and push again:", *(f"  {line}" for line in refusals)])
+        return 1
+    if announcement is not None:
+        announce(push.repository, announcement)
+    return 0
+
+
+_ALWAYS = frozenset({"unsafe_name", "twin_name", "unsafe_mode", "too_large"})
+
+
+def _verdict(push: Push, old: str | None, new: str) -> Verdict:
+    catalogue = push.home.catalogue()
+    key, slug, limits = str(push.key), push.key.slug, push.home.limits
+    try:
+        # A proposal is judged by what it changes against the published branch.
+        start = old or push.repository.head()
+        assessment = assess(
+            push.repository, start, new, slug, lambda ids: catalogue.paths_by_folded_id(key, ids), limits
+        )
+        return judge(push.repository, start, new, assessment, slug, push.rights, limits)
+    finally:
+        catalogue.close()
+
+
+def _published_branch(push: Push) -> str:
+    """The branch that HEAD names; in an empty repository, the one that this first push brings instead of it."""
+    branch = push.repository.published_branch()
+    pushed = [update.ref for update in push.updates if update.ref.startswith("refs/heads/") and update.new]
+    if push.repository.ref(branch) is None and pushed and branch not in pushed:
+        return pushed[0]
+    return branch
+
+
+def _ref_rule(repository: Repository, update: RefUpdate, branch: str) -> str:
+    """Why a ref may not be moved like this; empty if it may."""
+    if update.ref == branch:
+        if update.new is None:
+            return "the published branch cannot be deleted"
+        if update.old is not None and not repository.is_ancestor(update.old, update.new):
+            return "published history cannot be rewritten; merge or rebase onto it and push again"
+        return ""
+    if update.ref.startswith("refs/tags/"):
+        return "a tag cannot be moved or deleted; choose another name" if update.old is not None else ""
+    if update.ref.startswith("refs/heads/"):
+        return ""
+    return "only branches and tags can be pushed"
+
+
+def post_receive(push: Push) -> int:
+    """Publish the new head and print the receipt. A failure here loses nothing: the server catches up later."""
+    branch = _published_branch(push)
+    update = next((update for update in push.updates if update.ref == branch), None)
+    if update is None:
+        _say([f"not published: {', '.join(names.shown(u.ref) for u in push.updates)} (only {branch} is)"])
+        return 0
+    repository = push.repository
+    if repository.published_branch() != branch:
+        repository.name_published_branch(branch)
+    catalogue = push.home.catalogue()
+    try:
+        catalogue.add_base(push.key)
+        base = catch_up(repository, catalogue, catalogue.base(str(push.key)), push.home.limits)
+        _say(receipt(repository, catalogue, base, update.old).lines())
+    finally:
+        catalogue.close()
+    return 0
+
+
+def _say(lines: Iterable[str | Problem]) -> None:
+    for line in lines:
+        print(f"kbgit: {line}", file=sys.stderr)
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    # Git decodes nothing: whatever the locale, the writer's terminal gets UTF-8.
+    if hasattr(sys.stderr, "reconfigure"):
+        sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")
+    raise SystemExit(main())

@@ -1,0 +1,248 @@
+"""Publication: from a head that moved to a log entry in Git and a catalogue that says so.
+
+    pre-receive   admits the step and notes in the outbox who pushes what
+    Git           moves the branch
+    post-receive  `catch_up`: outbox → publication log → catalogue
+
+Each arrow may be the last thing that happens before a crash. `catch_up` is idempotent and can be called by anyone at any
+time: it compares the branch, the log and the catalogue, and completes what is missing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kbgit.admission import Limits, assess, read_settings
+from kbgit.catalogue import BaseRow, Catalogue, Publication, Step
+from kbgit.errors import GitFailure, HistoryRewritten, TimedOut
+from kbgit.history import read_history
+from kbgit.revision import Via
+from kbgit.store import Commit, Repository
+from kbgit.store.repository import PUBLICATION_LOG, is_sha
+
+_OUTBOX = "kbgit-outbox"
+_LOCK = "kbgit-lock"
+_LOCK_SECONDS = 60.0
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """A step that was admitted and that Git is about to make: written before, read after."""
+
+    ref: str
+    old: str | None
+    new: str
+    pushed_by: str
+    via: Via
+    at: int
+
+
+@contextmanager
+def base_lock(repository: Repository, seconds: float = _LOCK_SECONDS) -> Iterator[None]:
+    """One process at a time publishes a base. The lock dies with its holder. Raises `TimedOut`."""
+    with open(repository.path / _LOCK, "a") as lock:
+        give_up = time.monotonic() + seconds
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > give_up:
+                    raise TimedOut(f"another process has been publishing this base for {seconds:g} s") from None
+                time.sleep(0.005)
+        yield
+
+
+def announce(repository: Repository, announcement: Announcement) -> None:
+    """Note an admitted step in the outbox, durably, before Git makes it."""
+    outbox = repository.path / _OUTBOX
+    outbox.mkdir(exist_ok=True)
+    draft = outbox / f".{announcement.new}.{os.getpid()}"
+    record = {
+        "ref": announcement.ref,
+        "old": announcement.old,
+        "by": announcement.pushed_by,
+        "via": announcement.via.value,
+        "at": announcement.at,
+    }
+    with open(draft, "w") as file:
+        json.dump(record, file)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.rename(outbox / announcement.new)
+
+
+def _announced(repository: Repository) -> dict[str, Announcement]:
+    """The outbox by new head. An unreadable record is no announcement: its head will be published as `unknown`."""
+    found = {}
+    outbox = repository.path / _OUTBOX
+    for path in outbox.iterdir() if outbox.is_dir() else ():
+        if not is_sha(path.name):
+            continue
+        try:
+            record = json.loads(path.read_text())
+            found[path.name] = Announcement(
+                record["ref"], record["old"], path.name, record["by"], Via(record["via"]), record["at"]
+            )
+        except (ValueError, KeyError):
+            continue
+    return found
+
+
+def _clear_outbox(repository: Repository, kept: float) -> None:
+    """Drop records older than `kept` (seconds since the epoch): the pushes they announced are published or failed."""
+    for path in (repository.path / _OUTBOX).glob("*"):
+        try:
+            if path.stat().st_mtime < kept:
+                path.unlink()
+        except FileNotFoundError:
+            continue
+
+
+def catch_up(
+    repository: Repository,
+    catalogue: Catalogue,
+    base: BaseRow,
+    limits: Limits,
+    clock: Clock = time.time,
+    progress: Callable[[str], None] = lambda _: None,
+) -> BaseRow:
+    """Complete publication: log every new head, apply every new log entry to the catalogue. Returns the base as it is.
+
+    Raises `HistoryRewritten` (and keeps what is published) when the branch no longer contains what was published.
+    """
+    head = repository.head()
+    if head is not None and head == base.head and not (repository.path / _OUTBOX / head).exists():
+        return base
+    with base_lock(repository):
+        started = clock()
+        base = catalogue.base(str(base.key))
+        _log_new_heads(repository, catalogue, base, clock)
+        try:
+            entries = repository.log_entries(after=base.entry)
+            previous = next(repository.commits([base.entry]), None) if base.entry and entries else None
+        except GitFailure:
+            entries, previous = repository.log_entries(), None
+        if base.entry and entries and not _follows(entries[0], previous):
+            alarm = "the publication log no longer contains what was published"
+            catalogue.raise_alarm(str(base.key), alarm)
+            raise HistoryRewritten(f"{base.key}: {alarm}", {"base": str(base.key)})
+        for entry in entries:
+            progress(f"{base.key}: cataloguing {entry.sha[:10]}")
+            base = _apply(repository, catalogue, base, entry, limits)
+        # Announcements made since `started` may belong to a push that Git has not finished yet.
+        _clear_outbox(repository, started - 3600)
+        if base.head is not None:
+            (repository.path / _OUTBOX / base.head).unlink(missing_ok=True)
+        return base
+
+
+def _follows(entry: Commit, previous: Commit | None) -> bool:
+    return previous is not None and previous.sha in entry.parents
+
+
+def _log_new_heads(repository: Repository, catalogue: Catalogue, base: BaseRow, clock: Clock) -> None:
+    """Append to the log what the branch shows and the log does not: each announced head in turn, then the head."""
+    head = repository.head()
+    last_entry = repository.ref(PUBLICATION_LOG)
+    logged = _head_of(next(repository.commits([last_entry]))) if last_entry else None
+    if head is None:
+        if logged is not None:
+            _refuse_rewrite(catalogue, base, "the published branch is gone")
+        return
+    if head == logged:
+        return
+    if logged is not None and not (repository.has_commit(logged) and repository.is_ancestor(logged, head)):
+        _refuse_rewrite(catalogue, base, f"the published branch no longer contains {logged}")
+    announced = _announced(repository)
+    steps = []
+    cursor: str | None = head
+    while cursor in announced and cursor != logged:
+        steps.append(announced[cursor])
+        cursor = announced[cursor].old
+        if len(steps) > len(announced):
+            break
+    if not steps or cursor != logged:
+        # Nobody announced how the branch came here (a ref moved by hand, or a first import): it is published all the same.
+        known = announced.get(head)
+        steps = [known] if known else [Announcement("", logged, head, "unknown", Via.UNKNOWN, int(clock()))]
+    for step in reversed(steps):
+        last_entry = repository.append_to_log(_entry_message(step), step.new, last_entry, step.at)
+
+
+def _refuse_rewrite(catalogue: Catalogue, base: BaseRow, why: str) -> None:
+    mend = "put the branch back (the publication log keeps every published commit), or `kbgit base accept-rewrite`"
+    catalogue.raise_alarm(str(base.key), f"{why}; {mend}")
+    raise HistoryRewritten(f"{base.key}: {why}; {mend}", {"base": str(base.key)})
+
+
+def _entry_message(step: Announcement) -> str:
+    return (
+        f"Publish {step.new[:12]}\n\nKbgit-Head: {step.new}\nKbgit-Pushed-By: {step.pushed_by}\n"
+        f"Kbgit-Via: {step.via.value}\nKbgit-Published-At: {step.at}\n"
+    )
+
+
+def _trailers(entry: Commit) -> dict[str, str]:
+    rows = (line.partition(": ") for line in entry.message.splitlines() if line.startswith("Kbgit-"))
+    return {name: value for name, _, value in rows}
+
+
+def _head_of(entry: Commit) -> str:
+    return entry.parents[-1]
+
+
+def _apply(repository: Repository, catalogue: Catalogue, base: BaseRow, entry: Commit, limits: Limits) -> BaseRow:
+    """Apply one log entry to the catalogue."""
+    key, head = str(base.key), _head_of(entry)
+    trailers = _trailers(entry)
+    publication = Publication(
+        number=catalogue.publication_count(key) + 1,
+        entry=entry.sha,
+        head=head,
+        pushed_by=trailers.get("Kbgit-Pushed-By", "unknown"),
+        via=Via(trailers.get("Kbgit-Via", Via.UNKNOWN.value)),
+        published_at=int(trailers.get("Kbgit-Published-At", entry.committed_at)),
+    )
+    slug = base.key.slug
+    assessment = assess(repository, base.head, head, slug, lambda ids: catalogue.paths_by_folded_id(key, ids), limits)
+    old_settings = read_settings(repository, base.head, slug)[0]
+    history = read_history(repository, catalogue, key, slug, base.head, assessment, publication)
+    step = Step(
+        base=replace(base, settings=assessment.settings, head=head, entry=entry.sha),
+        publication=publication,
+        commits=history.commits,
+        revisions=history.revisions,
+        items=history.items,
+        complete=assessment.complete,
+        default_changed=old_settings.default_status is not assessment.settings.default_status,
+        removed_paths=assessment.gone,
+        problems=assessment.problems,
+    )
+    catalogue.apply(step)
+    return catalogue.base(key)
+
+
+def rebuild(
+    repository: Repository,
+    catalogue: Catalogue,
+    base: BaseRow,
+    limits: Limits,
+    progress: Callable[[str], None] = lambda _: None,
+) -> BaseRow:
+    """Derive a base's rows anew from its publication log."""
+    catalogue.reset(base.key)
+    return catch_up(repository, catalogue, catalogue.base(str(base.key)), limits, progress=progress)
+
+
+def repositories_below(directory: Path) -> Sequence[Path]:
+    """Every bare repository of a home: `<space>/<base>.git`."""
+    return sorted(path for path in directory.glob("*/*.git") if (path / "HEAD").is_file())

@@ -1,0 +1,352 @@
+"""One bare repository: refs, trees, histories, blobs, commits. Names of files are bytes; nothing is decoded here."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dulwich.errors import NotGitRepository
+from dulwich.objects import Blob, ObjectID
+from dulwich.repo import Repo
+
+from kbgit.errors import GitFailure
+from kbgit.store.git import Git
+
+PUBLICATION_LOG = "refs/kbgit/publications"
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+NO_OBJECT = "0" * 40
+_SHA = re.compile(r"[0-9a-f]{40}")
+
+
+def is_sha(text: str) -> bool:
+    """Whether `text` is a full, lower-case object name."""
+    return _SHA.fullmatch(text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEntry:
+    """A leaf of a tree: `mode` is Git's (`100644`, `120000`, `160000` …), `path` from the repository's root."""
+
+    mode: str
+    sha: str
+    path: bytes
+
+    @property
+    def is_file(self) -> bool:
+        """A regular file, executable or not."""
+        return self.mode.startswith("100")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One path that differs: `old` is None where it was added, `new` is None where it was removed."""
+
+    path: bytes
+    old: TreeEntry | None
+    new: TreeEntry | None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit's own words. Times are seconds since the epoch, UTC; `signed` says that a signature is present."""
+
+    sha: str
+    parents: tuple[str, ...]
+    author: str
+    committer: str
+    committed_at: int
+    message: str
+    signed: bool
+
+
+@dataclass
+class Repository:
+    """A bare repository at `path`."""
+
+    path: Path
+    git: Git
+    _objects: Repo | None = field(default=None, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @classmethod
+    def at(cls, path: Path, git: Git | None = None) -> Repository:
+        """The repository at `path`, which must exist."""
+        if not (path / "HEAD").is_file():
+            raise GitFailure(f"{path.name} is not a Git repository")
+        return cls(path, git or Git(path))
+
+    @classmethod
+    def create(cls, path: Path, *, branch: str = "main") -> Repository:
+        """A new, empty bare repository."""
+        path.mkdir(parents=True, exist_ok=False)
+        Git(path).run("init", "--quiet", "--bare", "--template=", f"--initial-branch={branch}", ".")
+        return cls(path, Git(path))
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Set `settings` (`section.key` → value) in the repository's own configuration."""
+        for key, value in settings.items():
+            self.git.run("config", "--local", key, value)
+
+    # Refs
+
+    def published_branch(self) -> str:
+        """The full name of the branch that HEAD names, whether or not it exists yet."""
+        target = (self.path / "HEAD").read_text("utf-8").strip()
+        if not target.startswith("ref: refs/heads/"):
+            raise GitFailure(
+                f"HEAD of {self.path.name} names no branch; git symbolic-ref HEAD refs/heads/main mends it"
+            )
+        return target.removeprefix("ref: ")
+
+    def head(self) -> str | None:
+        """The commit of the published branch; None while it does not exist."""
+        return self.ref(self.published_branch())
+
+    def ref(self, name: str) -> str | None:
+        """The object a ref names, read as Git reads it: the loose file, then the packed refs."""
+        # Twice, because `git pack-refs` may move a ref from one place to the other between the two looks.
+        for _ in range(2):
+            try:
+                found = (self.path / name).read_text("ascii").strip()
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                found = self._packed_ref(name) or ""
+            if is_sha(found):
+                return found
+        return None
+
+    def _packed_ref(self, name: str) -> str | None:
+        try:
+            listing = (self.path / "packed-refs").read_text("utf-8", "surrogateescape")
+        except FileNotFoundError:
+            return None
+        for line in listing.splitlines():
+            sha, _, ref = line.partition(" ")
+            if ref == name:
+                return sha
+        return None
+
+    def refs(self) -> dict[str, str]:
+        """Every ref and its object."""
+        listing = self.git.run("for-each-ref", "--format=%(objectname) %(refname)").decode("utf-8", "surrogateescape")
+        return {name: sha for sha, _, name in (line.partition(" ") for line in listing.splitlines())}
+
+    def move_ref(self, name: str, new: str, old: str | None) -> None:
+        """Compare-and-set: from `old` (None: must not exist) to `new`. Raises `GitFailure` when it moved meanwhile."""
+        self.git.run("update-ref", name, new, old or NO_OBJECT)
+
+    def name_published_branch(self, ref: str) -> None:
+        """Make `ref` the published branch."""
+        self.git.run("symbolic-ref", "HEAD", ref)
+
+    # Histories and trees
+
+    def has_commit(self, sha: str) -> bool:
+        """Whether a commit of that name is stored."""
+        return self.git.complete("cat-file", "-e", f"{sha}^{{commit}}", allow=(0, 1, 128)).returncode == 0
+
+    def is_ancestor(self, old: str, new: str) -> bool:
+        """Whether `old` is in the history of `new`."""
+        return self.git.succeeds("merge-base", "--is-ancestor", old, new)
+
+    def history(self, new: str, without: Sequence[str] = ()) -> list[str]:
+        """Commits reachable from `new` and from none of `without`, parents before children."""
+        hidden = [f"^{sha}" for sha in without]
+        return self.git.run("rev-list", "--topo-order", "--reverse", new, *hidden, "--").decode().split()
+
+    def commits(self, shas: Iterable[str]) -> Iterator[Commit]:
+        """Each commit, parsed."""
+        for sha, kind, content in self.git.objects(shas):
+            if kind != "commit":
+                raise GitFailure(f"{sha} is no commit but {kind}")
+            yield _parse_commit(sha, content)
+
+    def tree(self, commit: str) -> list[TreeEntry]:
+        """Every leaf of a commit's tree, in Git's order."""
+        listing = self.git.run("ls-tree", "-r", "-z", "--full-tree", commit)
+        entries = []
+        for row in listing.split(b"\0"):
+            if row:
+                facts, _, path = row.partition(b"\t")
+                mode, _, sha = facts.decode().split(" ")
+                entries.append(TreeEntry(mode, sha, path))
+        return entries
+
+    def changes(self, old: str | None, new: str) -> list[Change]:
+        """Paths whose entry differs between two commits; from nothing when `old` is None. No rename detection."""
+        raw = self.git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", old or EMPTY_TREE, new)
+        return [change for _, changes in _raw_differences(b"-\0" + raw) for change in changes]
+
+    def commit_changes(self, shas: Sequence[str]) -> Iterator[tuple[str, list[Change]]]:
+        """For each commit, the paths whose entry differs from that in **every** parent (for a root: every path).
+
+        This is Git's own notion (`git rev-list --full-history -- PATH` lists the same commits), and the definition of a
+        revision. `old` of a merge's change is the entry in its first parent.
+        """
+        raw = self.git.run(
+            "diff-tree",
+            *("--stdin", "-r", "-z", "-c", "--root", "--raw", "--no-renames", "--no-abbrev", "--always"),
+            stdin="".join(f"{sha}\n" for sha in shas).encode(),
+        )
+        yield from _raw_differences(raw)
+
+    # Blobs
+
+    def blobs(self, shas: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """(name, content) of each blob. Raises `GitFailure` for one that is missing."""
+        for sha, kind, content in self.git.objects(shas):
+            if kind != "blob":
+                raise GitFailure(f"{sha} is no blob but {kind}")
+            yield sha, content
+
+    def blob(self, sha: str) -> bytes:
+        """One blob's content, read in this process."""
+        with self._lock:
+            try:
+                if self._objects is None:
+                    self._objects = Repo(str(self.path))
+                found = self._objects.object_store[ObjectID(sha.encode())]
+            except (KeyError, OSError, NotGitRepository):
+                # `git gc` may just have replaced the packs: look again with fresh eyes, and let Git have the last word.
+                self._close_objects()
+                return next(self.blobs([sha]))[1]
+        if not isinstance(found, Blob):
+            raise GitFailure(f"{sha} is no blob")
+        return found.data
+
+    def _close_objects(self) -> None:
+        if self._objects is not None:
+            self._objects.close()
+            self._objects = None
+
+    def close(self) -> None:
+        """Release open packs."""
+        with self._lock:
+            self._close_objects()
+
+    # Writing
+
+    def commit_files(
+        self,
+        files: Mapping[str, bytes | None],
+        *,
+        parent: str | None,
+        message: str,
+        author: str,
+        committer: str | None = None,
+        when: int | None = None,
+    ) -> str:
+        """A new commit: the tree of `parent` with `files` replaced (None removes). No ref moves.
+
+        `author` and `committer` are `Name <address>`; `when` is seconds since the epoch, UTC (default: now). Raises
+        `GitFailure`.
+        """
+        stream = [b"feature done\n", b"commit refs/kbgit/new\n", b"mark :1\n"]
+        stamp = f"{when} +0000" if when is not None else "now"
+        stream.append(f"author {author} {stamp}\n".encode())
+        stream.append(f"committer {committer or author} {stamp}\n".encode())
+        text = message.encode()
+        stream.append(b"data %d\n%s\n" % (len(text), text))
+        if parent:
+            stream.append(b"from %s\n" % parent.encode())
+        for path, content in files.items():
+            quoted = _quoted(path)
+            if content is None:
+                stream.append(b"D %s\n" % quoted)
+            else:
+                stream.append(b"M 100644 inline %s\ndata %d\n%s\n" % (quoted, len(content), content))
+        # The commit is read back through its mark; the scratch ref lives only within the command.
+        stream.append(b"get-mark :1\nreset refs/kbgit/new\nfrom %s\n\ndone\n" % NO_OBJECT.encode())
+        date_format = "now" if when is None else "raw"
+        printed = self.git.run(
+            *("fast-import", "--quiet", f"--date-format={date_format}", "--cat-blob-fd=1"), stdin=b"".join(stream)
+        )
+        return printed.decode().strip()
+
+    def append_to_log(self, message: str, head: str, previous: str | None, when: int) -> str:
+        """Add an entry to the publication log: a commit with the empty tree, whose last parent is `head`."""
+        if self.git.complete("cat-file", "-e", EMPTY_TREE, allow=(0, 1, 128)).returncode:
+            self.git.run("hash-object", "-w", "-t", "tree", "--stdin")
+        parents = [argument for sha in (previous, head) if sha for argument in ("-p", sha)]
+        identity = {
+            f"GIT_{who}_{what}": value
+            for who in ("AUTHOR", "COMMITTER")
+            for what, value in (("NAME", "kbgit"), ("EMAIL", "kbgit@localhost"), ("DATE", f"{when} +0000"))
+        }
+        entry = self.git.run("commit-tree", EMPTY_TREE, *parents, stdin=message.encode(), extra=identity)
+        sha = entry.decode().strip()
+        self.move_ref(PUBLICATION_LOG, sha, previous)
+        return sha
+
+    def log_entries(self, after: str | None = None) -> list[Commit]:
+        """The publication log's entries, oldest first; only those after the entry `after` when it is given."""
+        last = self.ref(PUBLICATION_LOG)
+        if last is None or last == after:
+            return []
+        listing = self.git.run("rev-list", "--first-parent", "--parents", last, *([f"^{after}"] if after else []), "--")
+        chain = []
+        for line in listing.decode().splitlines():
+            sha, *parents = line.split()
+            chain.append(sha)
+            # The first entry's only parent is a published head: there the log ends and ordinary history begins.
+            if len(parents) == 1 or after in parents:
+                break
+        return list(self.commits(chain[::-1]))
+
+
+def _parse_commit(sha: str, content: bytes) -> Commit:
+    head, _, message = content.partition(b"\n\n")
+    fields: dict[str, list[str]] = {}
+    for line in head.decode("utf-8", "replace").split("\n"):
+        if not line.startswith(" "):  # continuation lines belong to signatures
+            key, _, value = line.partition(" ")
+            fields.setdefault(key, []).append(value)
+    encoding = fields.get("encoding", ["utf-8"])[0]
+    try:
+        text = message.decode(encoding, "replace")
+    except LookupError:
+        text = message.decode("utf-8", "replace")
+    committer, seconds = _identity(fields.get("committer", [""])[0])
+    author, _ = _identity(fields.get("author", [""])[0])
+    signed = "gpgsig" in fields or "gpgsig-sha256" in fields
+    return Commit(sha, tuple(fields.get("parent", ())), author, committer, seconds, text.strip("\n"), signed)
+
+
+def _identity(text: str) -> tuple[str, int]:
+    """`Name <address> seconds zone` → (`Name <address>`, seconds)."""
+    match = re.fullmatch(r"(.*>) (-?\d+) [+-]\d+", text)
+    return (match[1], int(match[2])) if match else (text, 0)
+
+
+def _raw_differences(raw: bytes) -> Iterator[tuple[str, list[Change]]]:
+    """Parse `diff-tree --raw -z` output with a commit's name (or `-`) before each run of entries."""
+    tokens = iter(raw.split(b"\0"))
+    sha: str | None = None
+    changes: list[Change] = []
+    for token in tokens:
+        if not token:
+            continue
+        if not token.startswith(b":"):
+            if sha is not None:
+                yield sha, changes
+            sha, changes = token.decode(), []
+            continue
+        path = next(tokens)
+        colons = len(token) - len(token.lstrip(b":"))
+        facts = token[colons:].decode().split(" ")
+        modes, shas = facts[: colons + 1], facts[colons + 1 : 2 * colons + 2]
+        changes.append(Change(path, _entry(modes[0], shas[0], path), _entry(modes[-1], shas[-1], path)))
+    if sha is not None:
+        yield sha, changes
+
+
+def _entry(mode: str, sha: str, path: bytes) -> TreeEntry | None:
+    return None if mode == "000000" else TreeEntry(mode, sha, path)
+
+
+def _quoted(path: str) -> bytes:
+    """A path as fast-import reads it: C-style quotes around everything that needs them."""
+    text = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{text}"'.encode("utf-8", "surrogateescape")
