@@ -366,12 +366,8 @@ class Catalogue:
         return [row[0] for row in self._rows(sql, (base, -1 if position is None else position))]
 
     def published(self, base: str) -> dict[str, str]:
-        """Item id → current revision of every published item; empty for an archived base."""
-        rows = self._rows(
-            "SELECT item_id, revision FROM items JOIN bases ON key = base"
-            " WHERE base = ? AND items.status = 'published'",
-            (base,),
-        )
+        """Item id → current revision of every published item, whether or not the base is archived."""
+        rows = self._rows("SELECT item_id, revision FROM items WHERE base = ? AND status = 'published'", (base,))
         return {row[0]: row[1] for row in rows}
 
     def current(self, hits: Iterable[tuple[str, str]]) -> dict[tuple[str, str], ItemRow]:
@@ -469,6 +465,15 @@ class Catalogue:
             return None
         row = dict(rows[0])
         return Provenance(**{**row, "via": Via(row["via"])})
+
+    def published_at(self, base: str, sha: str) -> int:
+        """When the publication that brought a commit was made, in seconds since the epoch; 0 for an unknown commit."""
+        rows = self._rows(
+            "SELECT published_at FROM commits JOIN publications ON publications.base = commits.base"
+            " AND number = publication WHERE commits.base = ? AND sha = ?",
+            (base, sha),
+        )
+        return int(rows[0][0]) if rows else 0
 
     def problems(self, base: str) -> list[Problem]:
         """What is wrong with files of a base's head, by path and line."""

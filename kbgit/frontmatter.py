@@ -190,6 +190,8 @@ def _refusal_of(error: yaml.YAMLError) -> _Refusal:
         problem = "a colon inside an unquoted value"
     elif "escape" in problem or "hex" in problem:
         problem = "a backslash inside double quotes that begins no known escape"
+    elif "nesting" in problem:
+        problem = f"nesting deeper than {DEEPEST} levels"
     elif "could not find expected ':'" in problem:
         problem = "a line that is no `key: value`"
     return _Refusal(f"unreadable front matter: {problem}", mark.line, mark.column)

@@ -23,6 +23,8 @@ _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
 _TEXT_TAG = "tag:yaml.org,2002:str"
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _TO_ESCAPE = re.compile('[\\\\"\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]')
+# Characters about which no YAML reader disagrees. Others have a meaning somewhere: `a?` inside brackets, say.
+_PLAIN = re.compile(r"(?:-(?=\d))?[\w/](?:[\w ./()+'-]|(?<=\d):(?=\d))*")
 _RESOLVER = yaml.resolver.Resolver()
 
 
@@ -233,19 +235,25 @@ def _written_text(text: str, old: ScalarEvent | None = None, *, in_brackets: boo
     candidates = []
     if style == "'":
         candidates.append(single)
-    elif style != '"' and (_is_text(text) or (old is not None and style in (None, "") and not _is_text(old.value))):
+    elif style != '"' and _PLAIN.fullmatch(text) and (_is_text(text) or (old is not None and _is_other_plain(old))):
         candidates.append(text)
     return next((one for one in candidates if _reads_as(frame.format(one), value)), _double_quoted(text))
 
 
 def _written_key(key: str) -> str:
-    return key if _is_text(key) and _reads_as(f"{key}: v\n", "v", key) else _double_quoted(key)
+    is_plain = _PLAIN.fullmatch(key) and _is_text(key) and _reads_as(f"{key}: v\n", "v", key)
+    return key if is_plain else _double_quoted(key)
 
 
 def _is_text(plain: str) -> bool:
-    """Whether YAML's usual rules take an unquoted word for text."""
-    tag = _RESOLVER.resolve(yaml.ScalarNode, plain, (True, False))  # type: ignore[no-untyped-call]
-    return bool(plain) and tag == _TEXT_TAG
+    """Whether YAML's usual rules take `plain`, without quotes, for text."""
+    tag: str = _RESOLVER.resolve(yaml.ScalarNode, plain, (True, False))  # type: ignore[no-untyped-call]
+    return tag == _TEXT_TAG
+
+
+def _is_other_plain(scalar: ScalarEvent) -> bool:
+    """Whether `scalar` stands without quotes and other readers take it for a number, a date or the like."""
+    return scalar.implicit[0] and scalar.value != "" and not _is_text(scalar.value)
 
 
 def _reads_as(header: str, value: Value, key: str = "k") -> bool:

@@ -1,8 +1,9 @@
 """From commits to revisions: which commits changed which items, and the number each revision has.
 
 A commit is a revision of an item when the item's file in it differs from that in every parent: what
-`git rev-list --full-history <commit> -- <path>` lists. Its number is the count of such commits in its own history, itself
-included. A commit that removes the file counts too (Git lists it), but shows nothing and cannot be read.
+`git log --full-history -c --name-only` shows for it. Its number is the count of such commits in its own history, itself
+included; where no merge threw a change away, that is `git rev-list --count <commit> -- <path>`. A commit that removes the
+file counts too, as it does for Git, but shows nothing and cannot be read.
 """
 
 from __future__ import annotations

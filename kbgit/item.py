@@ -21,7 +21,7 @@ _OWN_FIELDS = frozenset({"id", "title", "status", "tags", "description"})
 
 _LONGEST_HEADING = 500
 _FENCE = re.compile(r" {0,3}(?:(`{3,})[^`]*|(~{3,}).*)")
-_ATX = re.compile(r" {0,3}#{1,6}(?:[ \t]+(.*))?")
+_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*")
 _CONTAINER = re.compile(r" {0,3}(?:[>|<]|[-+*](?:[ \t]|$)|\d{1,9}[.)](?:[ \t]|$))")
 
@@ -214,9 +214,9 @@ def first_heading(content: str) -> str | None:
     paragraph: list[str] = []
     in_container = False  # where a line of dashes underlines nothing
     for _, line in lines_outside_fences(content):
-        if atx := _ATX.fullmatch(line):
-            if text := heading_text(_without_closing_sequence(atx[1] or "")):
-                return text
+        if atx := atx_heading(line):
+            if atx[1]:
+                return atx[1]
             paragraph = []
         elif not line or line.isspace():
             paragraph, in_container = [], False
@@ -232,10 +232,16 @@ def first_heading(content: str) -> str | None:
     return None
 
 
-def _without_closing_sequence(text: str) -> str:
-    text = text.rstrip()
+def atx_heading(line: str) -> tuple[int, str] | None:
+    """Level (1 to 6) and text of a heading line `## Text ##`; None for any other line."""
+    match = _ATX.fullmatch(line)
+    if match is None:
+        return None
+    text = (match[2] or "").rstrip()
     bare = text.rstrip("#")
-    return bare.rstrip() if not bare or bare[-1] in " \t" else text
+    if not bare or bare[-1] in " \t":
+        text = bare.rstrip()
+    return len(match[1]), heading_text(text)
 
 
 def heading_text(markdown: str) -> str:

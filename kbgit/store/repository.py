@@ -182,8 +182,8 @@ class Repository:
     def commit_changes(self, shas: Sequence[str]) -> Iterator[tuple[str, list[Change]]]:
         """For each commit, the paths whose entry differs from that in **every** parent (for a root: every path).
 
-        This is Git's own notion (`git rev-list --full-history -- PATH` lists the same commits), and the definition of a
-        revision. `old` of a merge's change is the entry in its first parent.
+        This is Git's combined difference (`git log -c`), and the definition of a revision. `old` of a merge's change is the
+        entry in its first parent.
         """
         raw = self.git.run(
             "diff-tree",
@@ -191,6 +191,12 @@ class Repository:
             stdin="".join(f"{sha}\n" for sha in shas).encode(),
         )
         yield from _raw_differences(raw)
+
+    def difference(self, old: str, new: str, old_path: str, new_path: str) -> str:
+        """A unified difference of two blobs, under the names their files had."""
+        shown = self.git.run("diff", "--no-color", "--no-ext-diff", "--no-textconv", "--text", old, new)
+        text = shown.decode("utf-8", "replace")
+        return text.replace(f"a/{old}", f"a/{old_path}").replace(f"b/{new}", f"b/{new_path}")
 
     # Blobs
 

@@ -1,0 +1,137 @@
+"""Putting a home's parts together: the only place that names a backend."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import TextIOWrapper
+from pathlib import Path
+
+from kbgit.accounts import Accounts
+from kbgit.base import BaseKey
+from kbgit.catalogue import Catalogue
+from kbgit.embedding.cache import VectorCache
+from kbgit.embedding.contract import Embedder
+from kbgit.embedding.factory import open_embedder
+from kbgit.errors import HomeLocked
+from kbgit.home import Home
+from kbgit.index.contract import Index
+from kbgit.index.embedded import EmbeddedIndex
+from kbgit.indexer import Background, Indexer, Progress
+from kbgit.library import Library
+from kbgit.watch import Watcher
+
+LOCK_FILE = "index.lock"
+
+
+class HomeLock:
+    """One process owns a home's index. The lock dies with its holder, whatever it leaves behind."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: TextIOWrapper = open(path / LOCK_FILE, "a+")  # noqa: SIM115 - held as long as the index is open
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.seek(0)
+            owner = self._file.read().strip() or "unknown"
+            self._file.close()
+            raise HomeLocked(
+                f"process {owner} owns the index of {path}; use it through that server, or stop it", {"pid": owner}
+            ) from None
+        self._file.seek(0)
+        self._file.truncate()
+        self._file.write(str(os.getpid()))
+        self._file.flush()
+
+    def release(self) -> None:
+        """Let others own the index."""
+        self._file.close()
+
+
+@dataclass
+class Runtime:
+    """A home, opened: everything a surface needs."""
+
+    home: Home
+    accounts: Accounts
+    catalogue: Catalogue
+    index: Index
+    indexer: Indexer
+    library: Library
+    embedder: Embedder | None
+    _lock: HomeLock
+    _background: Background
+    _watcher: Watcher
+
+    def start(self) -> None:
+        """Start indexing, embedding and watching in the background, with a sweep that catches up."""
+        self.indexer.on_behind = self.notice_push
+        self._background.start()
+        self._watcher.start()
+
+    def notice_push(self, key: BaseKey) -> None:
+        """A base may have moved."""
+        self._background.notice(key)
+
+    def stop(self) -> None:
+        """Finish what is at hand and release everything."""
+        self._watcher.stop()
+        self._background.stop()
+        self.index.close()
+        if self.embedder is not None:
+            self.embedder.close()
+        self.catalogue.close()
+        self.accounts.close()
+        self._lock.release()
+
+
+def open_runtime(
+    home: Home,
+    *,
+    progress: Callable[[Progress], None] = lambda _: None,
+    api_key: str | None = None,
+) -> Runtime:
+    """Open a home, taking its lock. Raises `HomeLocked` while another process owns it."""
+    lock = HomeLock(home.path)
+    try:
+        accounts = home.accounts()
+        catalogue = open_catalogue(home)
+        settings = home.settings
+        embedder = open_embedder(settings.embedder, home.models, settings.embedding_threads, api_key)
+        cache = VectorCache(home.path / "vectors.sqlite")
+        index = EmbeddedIndex(
+            home.index_directory,
+            fingerprint=embedder.fingerprint if embedder else None,
+            dimension=embedder.dimension if embedder else None,
+            cache=cache,
+            vector_memory_bytes=settings.vector_memory_mb << 20,
+            postings_memory_bytes=settings.postings_memory_mb << 20,
+        )
+        indexer = Indexer(home, catalogue, index, embedder, cache, progress)
+        background = Background(indexer)
+        watcher = Watcher(
+            home.repositories,
+            notice=background.notice,
+            sweep=background.request_sweep,
+            mode=settings.watch,
+            sweep_seconds=settings.sweep_seconds,
+        )
+        library = Library(settings, catalogue, index, embedder, indexer)
+    except BaseException:
+        lock.release()
+        raise
+    return Runtime(home, accounts, catalogue, index, indexer, library, embedder, lock, background, watcher)
+
+
+def open_catalogue(home: Home) -> Catalogue:
+    """Open the catalogue; one that cannot be read is removed, since all it holds can be derived from Git again."""
+    try:
+        return home.catalogue()
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError):
+            raise
+        home.discard_catalogue()
+        return home.catalogue()

@@ -1,0 +1,311 @@
+"""Keeping the index at the published heads: what the catalogue says is published, against what is indexed.
+
+The difference between the two is all there is to do, whatever happened before; so an update after one push, after a crash
+and after the loss of the index is the same step. Vectors follow in the background.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from kbgit.admission import Limits
+from kbgit.base import BaseKey
+from kbgit.catalogue import BaseRow, Catalogue, ItemRow
+from kbgit.embedding.cache import VectorCache
+from kbgit.embedding.contract import Embedder
+from kbgit.errors import EmbeddingFailure, KbgitError
+from kbgit.home import Home
+from kbgit.index.contract import Index, IndexedPassage, IndexUpdate
+from kbgit.item import parse_document
+from kbgit.passage import Passage, split_passages
+from kbgit.publish import catch_up
+from kbgit.store import Repository
+
+log = logging.getLogger(__name__)
+
+_CHUNK = 4000
+_EMBEDDING_BATCH = 32
+_RETRY_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a step has come: `done` of `total` things named by `what`."""
+
+    base: str
+    what: str
+    done: int
+    total: int
+
+
+def passages_of(item: ItemRow, raw: bytes) -> Iterator[IndexedPassage]:
+    """An item's passages, from its file's bytes. An item without text still has one, to be found by its title."""
+    document = parse_document(raw)
+    passages = split_passages(document.content) or [Passage(0, (), 1, 1, "")]
+    for passage in passages:
+        yield IndexedPassage(
+            base=item.base,
+            item_id=item.item_id,
+            revision=item.revision,
+            title=item.title,
+            locator=item.path,
+            description=item.description,
+            tags=item.tags,
+            ordinal=passage.ordinal,
+            section=passage.section,
+            lines=(passage.start_line, passage.end_line),
+            text=passage.text,
+        )
+
+
+class Indexer:
+    """Brings bases to their heads, one step at a time, in whichever thread calls; wakes those who wait for a commit."""
+
+    def __init__(
+        self,
+        home: Home,
+        catalogue: Catalogue,
+        index: Index,
+        embedder: Embedder | None,
+        cache: VectorCache | None,
+        progress: Callable[[Progress], None] = lambda _: None,
+    ) -> None:
+        self._home = home
+        self._catalogue = catalogue
+        self._index = index
+        self._embedder = embedder
+        self._cache = cache
+        self._progress = progress
+        self._changed = threading.Condition()
+        self._writing = threading.Lock()
+        self._repositories: dict[str, Repository] = {}
+        self.embedding_problem: str | None = None
+        self.on_behind: Callable[[BaseKey], None] = lambda _: None
+        """Called when a reader finds a base whose index is behind: whoever owns the index catches up."""
+
+    # Publication
+
+    def repository(self, key: BaseKey) -> Repository:
+        """A base's repository, opened once."""
+        found = self._repositories.get(str(key))
+        if found is None or not found.path.exists():
+            found = self._repositories[str(key)] = self._home.repository(key)
+        return found
+
+    def forget(self, key: BaseKey) -> None:
+        """Close a base's repository."""
+        found = self._repositories.pop(str(key), None)
+        if found is not None:
+            found.close()
+
+    def published(self, base: BaseRow) -> BaseRow:
+        """`base` as its repository shows it now: if the branch moved and nobody published that yet, it is done here."""
+        repository = self.repository(base.key)
+        if repository.head() == base.head:
+            return base
+        base = catch_up(repository, self._catalogue, base, self._limits)
+        self.on_behind(base.key)
+        return base
+
+    @property
+    def _limits(self) -> Limits:
+        return self._home.limits
+
+    # Index
+
+    def sweep(self) -> None:
+        """Compare every base with its repository and its index, and do what is missing. One bad base stops no other."""
+        keys = self._home.keys()
+        for key in keys:
+            try:
+                self.synchronise(key)
+            except KbgitError as error:
+                log.error("base %s: %s", key, error.message)
+        gone = set(self._index.bases()) - {str(key) for key in keys}
+        if gone and not keys:
+            log.error(
+                "no repository is left below %s: the index of %d bases is kept", self._home.repositories, len(gone)
+            )
+            return
+        for base in gone:
+            # The catalogue still knows it: a repository that vanished without being deleted is an alarm, not an order.
+            if base in {str(row.key) for row in self._catalogue.bases()}:
+                self._catalogue.raise_alarm(base, "the repository is missing; its index is kept")
+            else:
+                self._index.drop(base)
+
+    def synchronise(self, key: BaseKey) -> None:
+        """Publish what the branch shows, then index what is published."""
+        self._catalogue.add_base(key)
+        base = self._catalogue.base(str(key))
+        repository = self.repository(key)
+        base = catch_up(repository, self._catalogue, base, self._limits)
+        self.update_index(base)
+
+    def update_index(self, base: BaseRow) -> bool:
+        """Bring a base's index to its catalogued head. Returns whether there was anything to do."""
+        key = str(base.key)
+        with self._writing:
+            base = self._catalogue.base(key)
+            if base.head is None or self._index.state(key).head == base.head:
+                return False
+            have = self._index.items(key)
+            want = self._catalogue.published(key)
+            removed = {item for item, revision in have.items() if want.get(item) != revision}
+            added = [item for item, revision in want.items() if have.get(item) != revision]
+            self._apply(base, removed, added)
+        with self._changed:
+            self._changed.notify_all()
+        return True
+
+    def _apply(self, base: BaseRow, removed: set[str], added: list[str]) -> None:
+        key = str(base.key)
+        repository = self.repository(base.key)
+        rows = self._rows(key, added)
+        done = 0
+        for start in range(0, max(1, len(rows)), _CHUNK):
+            chunk = rows[start : start + _CHUNK]
+            blobs = dict(repository.blobs({row.blob for row in chunk}))
+            passages = [passage for row in chunk for passage in passages_of(row, blobs[row.blob])]
+            is_last = start + _CHUNK >= len(rows)
+            gone = removed if start == 0 else set()
+            update = IndexUpdate(
+                head=base.head if is_last else None,
+                removed=frozenset(gone | {row.item_id for row in chunk}),
+                added=passages,
+            )
+            self._index.update(key, update)
+            done += len(chunk)
+            self._progress(Progress(key, "items indexed", done, len(rows)))
+
+    def _rows(self, base: str, item_ids: list[str]) -> list[ItemRow]:
+        if len(item_ids) > 500:
+            wanted = set(item_ids)
+            return [row for row in self._catalogue.items(base, statuses=["published"]) if row.item_id in wanted]
+        return [row for item_id in item_ids if (row := self._catalogue.item(base, item_id)) is not None]
+
+    def wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait until `condition` holds, looking again after every change of the index. False when time ran out."""
+        with self._changed:
+            return self._changed.wait_for(condition, timeout=seconds)
+
+    # Vectors
+
+    def embed_some(self) -> bool:
+        """Embed one batch of passages that have no vector. Returns whether there may be more."""
+        if self._embedder is None:
+            return False
+        for base in list(self._index.bases()):
+            pending = self._index.pending_vectors(base, _EMBEDDING_BATCH)
+            if pending.texts:
+                self._embed(base, pending.texts)
+                return True
+        return False
+
+    def _embed(self, base: str, texts: Mapping[str, str]) -> None:
+        assert self._embedder is not None
+        fingerprint = self._embedder.fingerprint
+        known = self._cache.get_many(fingerprint, list(texts)) if self._cache else {}
+        missing = [key for key in texts if key not in known]
+        vectors = dict(known)
+        if missing:
+            found = self._embedder.embed_passages([texts[key] for key in missing])
+            fresh = dict(zip(missing, found, strict=True))
+            if self._cache:
+                self._cache.put_many(fingerprint, fresh)
+            vectors |= fresh
+        self._index.add_vectors(base, vectors)
+        state = self._index.state(base)
+        self._progress(Progress(base, "passages embedded", state.vectors, state.passages))
+        with self._changed:
+            self._changed.notify_all()
+
+
+class Background:
+    """Two threads: one brings noticed bases to their heads, one embeds. Notices coalesce."""
+
+    def __init__(self, indexer: Indexer) -> None:
+        self._indexer = indexer
+        self._wake = threading.Condition()
+        self._noticed: set[BaseKey] = set()
+        self._sweep = False
+        self._stopping = threading.Event()
+        self._may_embed = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._index_loop, name="kbgit-indexer", daemon=True),
+            threading.Thread(target=self._embed_loop, name="kbgit-embedder", daemon=True),
+        ]
+
+    def start(self) -> None:
+        """Start both threads, with a sweep."""
+        self.request_sweep()
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Finish the step at hand and stop."""
+        self._stopping.set()
+        self._may_embed.set()
+        with self._wake:
+            self._wake.notify_all()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
+
+    def notice(self, key: BaseKey) -> None:
+        """Something may have happened to this base."""
+        with self._wake:
+            self._noticed.add(key)
+            self._wake.notify_all()
+
+    def request_sweep(self) -> None:
+        """Look at every base."""
+        with self._wake:
+            self._sweep = True
+            self._wake.notify_all()
+
+    def _next(self) -> tuple[bool, set[BaseKey]]:
+        with self._wake:
+            self._wake.wait_for(lambda: self._noticed or self._sweep or self._stopping.is_set())
+            sweep, noticed = self._sweep, self._noticed
+            self._sweep, self._noticed = False, set()
+            return sweep, noticed
+
+    def _index_loop(self) -> None:
+        while not self._stopping.is_set():
+            sweep, noticed = self._next()
+            for key in noticed:
+                self._guarded(partial(self._indexer.synchronise, key))
+            if sweep:
+                self._guarded(self._indexer.sweep)
+            self._may_embed.set()
+
+    def _embed_loop(self) -> None:
+        while not self._stopping.is_set():
+            self._may_embed.wait()
+            self._may_embed.clear()
+            while not self._stopping.is_set():
+                try:
+                    if not self._indexer.embed_some():
+                        self._indexer.embedding_problem = None
+                        break
+                except EmbeddingFailure as error:
+                    # A remote model may be back later; until then search says that it is lexical only.
+                    self._indexer.embedding_problem = error.message
+                    log.warning("embedding: %s", error.message)
+                    self._stopping.wait(_RETRY_SECONDS)
+                except Exception:  # as above: report, and try again when there is something new
+                    log.exception("embedding failed")
+                    break
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except KbgitError as error:
+            log.error("indexing: %s", error.message)
+        except Exception:  # a fault of ours must not end the thread that every base depends on
+            log.exception("indexing failed")
