@@ -141,7 +141,7 @@ class Home:
         """Set what kbgit relies on: its hooks, Git's own checks, and the publication log hidden from transfer."""
         repository.configure(_REPOSITORY_SETTINGS | {"core.hooksPath": str(self.hooks.resolve())})
 
-    def keys(self) -> list[BaseKey]:
+    def base_keys(self) -> list[BaseKey]:
         """The bases whose repositories are there, by path."""
         return [
             BaseKey.from_path(path.parent.name, path.name)

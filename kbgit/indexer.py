@@ -119,7 +119,7 @@ class Indexer:
 
     def sweep(self) -> None:
         """Compare every base with its repository and its index, and do what is missing. One bad base stops no other."""
-        keys = self._home.keys()
+        keys = self._home.base_keys()
         for key in keys:
             try:
                 self.synchronise(key)

@@ -1,0 +1,332 @@
+"""The main job on 17,963 real pages: import, search in process and over HTTP, freshness after a push, memory, idling.
+
+    KBGIT_CORPORA=DIR python benchmarks/tldr.py [--home DIR] [--vectors] [--pushes 20] [--idle 60]
+
+Beside kbgit's lexical search stands SQLite FTS5 with the same OR queries over the same passages in the same run (and tantivy,
+where it is installed). --vectors waits until every passage has its vector (many minutes on two cores) and measures hybrid
+search too. --home keeps the home, so that a second run finds its vectors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import random
+import re
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from corpora import corpora_directory, unpack_tldr
+
+from kbgit.access import Principal, Scope, personal_space
+from kbgit.assemble import Runtime, open_runtime
+from kbgit.base import BaseKey
+from kbgit.home import Home
+from kbgit.importing import BaseOptions, Importer
+from kbgit.indexer import passages_of
+from kbgit.item import ItemStatus
+from kbgit.library import SearchRequest
+from kbgit.ranking import Mode
+
+try:
+    import tantivy as engine
+except ImportError:
+    engine = None
+
+KEY = BaseKey(personal_space("ada"), "tldr")
+OPERATOR = Principal("ada", operator=True)
+
+
+def row(what: str, milliseconds: Sequence[float], target: str = "") -> None:
+    """Print a line of the table: median, 95th percentile, worst."""
+    ordered = sorted(milliseconds)
+    p95 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
+    print(f"{what:<46}{statistics.median(ordered):>9.2f}{p95:>9.2f}{ordered[-1]:>9.2f}   {target}", flush=True)
+
+
+def timed(step: Callable[[], object]) -> float:
+    """Milliseconds that `step` takes."""
+    start = time.perf_counter()
+    step()
+    return (time.perf_counter() - start) * 1000
+
+
+def three_word_queries(texts: Sequence[str], count: int, seed: int = 11) -> list[str]:
+    """Three words each, drawn from the pages, so that every query has matches."""
+    chance = random.Random(seed)
+    queries = []
+    while len(queries) < count:
+        words = sorted(set(re.findall(r"[^\W\d_]{3,}", chance.choice(texts))))
+        if len(words) >= 3:
+            queries.append(" ".join(chance.sample(words, 3)))
+    return queries
+
+
+def import_all(home: Home, pages: Path) -> Runtime:
+    """Import, admit, catalogue, and index lexically; print how long each took."""
+    start = time.perf_counter()
+    catalogue = home.catalogue()
+    options = BaseOptions(default_status=ItemStatus.PUBLISHED)
+    Importer(home, catalogue, "ada").from_directory(KEY, pages, options)
+    catalogue.close()
+    catalogued = time.perf_counter()
+    runtime = open_runtime(home)
+    opened = time.perf_counter()
+    runtime.indexer.synchronise(KEY)
+    indexed = time.perf_counter()
+    print(
+        f"import, admission, catalogue {catalogued - start:.1f} s, lexical index {indexed - opened:.1f} s,"
+        f" together {catalogued - start + indexed - opened:.1f} s (target: under 40 s)"
+    )
+    return runtime
+
+
+def compare_lexical(runtime: Runtime) -> list[str]:
+    """Warm lexical queries in process, beside FTS5 and tantivy; returns the queries."""
+    rows = runtime.catalogue.items(str(KEY), statuses=["published"])
+    blobs = dict(runtime.indexer.repository(KEY).blobs({item.blob for item in rows}))
+    texts = [passage.embedding_text for item in rows for passage in passages_of(item, blobs[item.blob])]
+    queries = three_word_queries(texts, 400)
+    rivals = [fts5(texts), *tantivy(texts)]
+    mine: list[float] = []
+    theirs: dict[str, list[float]] = {name: [] for name, _ in rivals}
+    for warm in (True, False):
+        for query in queries:
+            request = SearchRequest(query=query, mode=Mode.LEXICAL)
+            taken = timed(lambda request=request: runtime.library.search(request, OPERATOR))  # type: ignore[misc]
+            if not warm:
+                mine.append(taken)
+            for name, ask in rivals:
+                taken = timed(lambda ask=ask, query=query: ask(query))  # type: ignore[misc]
+                if not warm:
+                    theirs[name].append(taken)
+    row("lexical, three words, in process", mine)
+    for name, times in theirs.items():
+        row(f"  {name}, the same OR query", times)
+        print(f"  ratio of medians, kbgit / {name}: {statistics.median(mine) / statistics.median(times):.2f}")
+    return queries
+
+
+def fts5(texts: Sequence[str]) -> tuple[str, Callable[[str], object]]:
+    """SQLite's own full-text index over the same passages."""
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE VIRTUAL TABLE passages USING fts5(text, tokenize='unicode61 remove_diacritics 2')")
+    database.executemany("INSERT INTO passages VALUES (?)", ((text,) for text in texts))
+
+    def ask(query: str) -> object:
+        words = " OR ".join(f'"{word}"' for word in query.split())
+        sql = "SELECT text, bm25(passages) FROM passages WHERE passages MATCH ? ORDER BY rank LIMIT 10"
+        return database.execute(sql, (words,)).fetchall()
+
+    return "SQLite FTS5", ask
+
+
+def tantivy(texts: Sequence[str]) -> Iterator[tuple[str, Callable[[str], object]]]:
+    """Tantivy, where it is installed."""
+    if engine is None:
+        print("  (tantivy is not installed: pip install kbgit[benchmarks])")
+        return
+    builder = engine.SchemaBuilder()
+    builder.add_text_field("text", stored=True)
+    index = engine.Index(builder.build())
+    writer = index.writer(64_000_000, 1)
+    for text in texts:
+        writer.add_document(engine.Document(text=text))
+    writer.commit()
+    index.reload()
+    searcher = index.searcher()
+
+    def ask(query: str) -> object:
+        hits = searcher.search(index.parse_query(query, ["text"]), 10).hits
+        return [searcher.doc(address)["text"] for _, address in hits]
+
+    yield "tantivy", ask
+
+
+def embed_all(runtime: Runtime) -> None:
+    """Wait for every vector; print the rate."""
+    state = runtime.index.state(str(KEY))
+    start, before = time.perf_counter(), state.vectors
+    while runtime.indexer.embed_some():
+        state = runtime.index.state(str(KEY))
+        print(f"\r  {state.vectors:,} of {state.passages:,} passages embedded ", end="", file=sys.stderr)
+    taken = time.perf_counter() - start
+    print(f"vectors: {state.vectors:,}, of which {state.vectors - before:,} computed or loaded now in {taken:.0f} s")
+
+
+def in_process(runtime: Runtime, queries: Sequence[str]) -> None:
+    """Hybrid queries in process, each with its own embedding."""
+    times = [
+        timed(lambda query=query: runtime.library.search(SearchRequest(query=query), OPERATOR))  # type: ignore[misc]
+        for query in queries
+    ]
+    row("hybrid, query embedded, in process", times[50:], "p95 under 20")
+
+
+@contextmanager
+def server(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """`kbgit serve` on a free port: its process and its URL."""
+    environment = {**os.environ, "KBGIT_HOME": str(home), "KBGIT_PORT": "0"}
+    (home / "server.json").unlink(missing_ok=True)
+    process = subprocess.Popen([sys.executable, "-m", "kbgit.cli", "serve"], env=environment, stdout=subprocess.DEVNULL)
+    try:
+        while not (home / "server.json").exists():
+            if process.poll() is not None:
+                raise SystemExit("the server ended")
+            time.sleep(0.05)
+        yield process, json.loads((home / "server.json").read_text())["url"]
+    finally:
+        process.terminate()
+        process.wait()
+
+
+class Client:
+    """A client that keeps its connection, as agents do."""
+
+    def __init__(self, url: str, token: str) -> None:
+        place = urlsplit(url)
+        assert place.hostname
+        self._connection = http.client.HTTPConnection(place.hostname, place.port)
+        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+
+    def ask(self, path: str, body: object = None) -> dict[str, object]:
+        """GET, or POST when there is a body."""
+        method, content = ("GET", None) if body is None else ("POST", json.dumps(body))
+        self._connection.request(method, path, content, self._headers)
+        answer = self._connection.getresponse()
+        read = answer.read()
+        if answer.status != 200:
+            raise SystemExit(f"{path}: {answer.status} {read[:500]!r}")
+        found: dict[str, object] = json.loads(read)
+        return found
+
+    def search(self, query: str, **fields: object) -> dict[str, object]:
+        """The search endpoint."""
+        return self.ask("/api/v1/knowledge/search", {"query": query, **fields})
+
+
+def over_http(client: Client, queries: Sequence[str], *, with_vectors: bool) -> None:
+    """Searches and pinned reads over HTTP."""
+    for query in queries[:50]:
+        client.search(query, mode="lexical")
+    times = [timed(lambda query=query: client.search(query, mode="lexical")) for query in queries]  # type: ignore[misc]
+    row("lexical, three words, over HTTP", times, "median under 8, p95 under 25")
+    if with_vectors:
+        fresh = [f"{query} {number}" for number, query in enumerate(queries)]
+        times = [timed(lambda query=query: client.search(query)) for query in fresh]  # type: ignore[misc]
+        row("hybrid, query embedded, over HTTP", times[20:], "p95 under 35")
+    pins = []
+    for query in queries[:200]:
+        results = client.search(query, mode="lexical", limit=1)["results"]
+        assert isinstance(results, list)
+        pins += [result["reference"] for result in results]
+    paths = [f"/api/v1/knowledge/resolve?reference={http_quoted(pin)}" for pin in pins]
+    row("pinned read over HTTP", [timed(lambda path=path: client.ask(path)) for path in paths], "median under 10")  # type: ignore[misc]
+
+
+def http_quoted(text: str) -> str:
+    """A text as a URL's parameter."""
+    return quote(text, safe="")
+
+
+def pushes(client: Client, home: Home, work: Path, count: int, *, with_vectors: bool) -> None:
+    """One changed item at a time: from the return of `git push` to found."""
+    git = ["git", "-C", str(work), "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    subprocess.run(["git", "clone", "--quiet", KEY.repository_path(home.repositories), work], check=True)
+    items = sorted(work.glob("pages/*/*.md"))
+    pushing, lexical, semantic, stale = [], [], [], 0
+    for number in range(count):
+        word, old_word = f"freshword{number}x", f"freshword{number - 1}x"
+        item = items[0]
+        item.write_text(re.sub(r"freshword\d+x\n", "", item.read_text()) + f"{word}\n")
+        subprocess.run([*git, "commit", "--quiet", "--all", "--message", word], check=True)
+        pushing.append(timed(lambda: subprocess.run([*git, "push", "--quiet"], check=True, capture_output=True)))
+        returned = time.perf_counter()
+        stale += len(results_of(client.search(old_word, mode="lexical")))
+        while not results_of(client.search(word, mode="lexical")):
+            pass
+        lexical.append((time.perf_counter() - returned) * 1000)
+        while with_vectors and not is_embedded(client):
+            time.sleep(0.01)
+        semantic.append((time.perf_counter() - returned) * 1000)
+    row("git push over a local path, hooks included", pushing)
+    row("from the push's return to found lexically", lexical, "p95 under 500")
+    if with_vectors:
+        row("from the push's return to its vectors", semantic, "under 2000")
+    print(f"answers with replaced text right after a push: {stale} (target: 0)")
+
+
+def results_of(answer: dict[str, object]) -> list[object]:
+    """The results of a search answer."""
+    results = answer["results"]
+    assert isinstance(results, list)
+    return results
+
+
+def is_embedded(client: Client) -> bool:
+    """Whether every passage has its vector."""
+    return bool(client.ask("/api/v1/status")["fresh"])
+
+
+def resident_megabytes(pid: int) -> float:
+    """Resident memory of a process."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
+
+
+def processor_seconds(pid: int) -> float:
+    """Processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--home", type=Path)
+    parser.add_argument("--vectors", action="store_true")
+    parser.add_argument("--pushes", type=int, default=20)
+    parser.add_argument("--idle", type=float, default=60.0)
+    arguments = parser.parse_args()
+    corpora = corpora_directory()
+    with tempfile.TemporaryDirectory() as scratch:
+        path = arguments.home or Path(scratch, "home")
+        is_new = not (path / "kbgit.yaml").exists()
+        if is_new:
+            Home.create(path)
+            accounts = Home.at(path).accounts()
+            accounts.add_user("ada", "benchmark")
+            _, token = accounts.add_token("ada", "benchmark", list(Scope), "benchmark")
+            (path / "owner-token").write_text(token)
+            accounts.close()
+        home = Home.at(path)
+        runtime = import_all(home, unpack_tldr(corpora, Path(scratch, "tldr"))) if is_new else open_runtime(home)
+        print(f"{'milliseconds':<46}{'median':>9}{'p95':>9}{'worst':>9}")
+        queries = compare_lexical(runtime)
+        if arguments.vectors:
+            embed_all(runtime)
+            in_process(runtime, queries)
+        runtime.stop()
+        with server(path) as (process, url):
+            client = Client(url, (path / "owner-token").read_text().strip())
+            over_http(client, queries, with_vectors=arguments.vectors)
+            pushes(client, home, Path(scratch, "work"), arguments.pushes, with_vectors=arguments.vectors)
+            print(f"resident memory of the server: {resident_megabytes(process.pid):.0f} MB (target: under 1200)")
+            if arguments.vectors:
+                before = processor_seconds(process.pid)
+                time.sleep(arguments.idle)
+                used = processor_seconds(process.pid) - before
+                print(f"idle for {arguments.idle:.0f} s: {used:.2f} s of processor time")
+
+
+if __name__ == "__main__":
+    main()
