@@ -25,6 +25,7 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _TO_ESCAPE = re.compile('[\\\\"\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]')
 # Characters about which no YAML reader disagrees. Others have a meaning somewhere: `a?` inside brackets, say.
 _PLAIN = re.compile(r"(?:-(?=\d))?[\w/](?:[\w ./()+'-]|(?<=\d):(?=\d))*")
+_UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 _RESOLVER = yaml.resolver.Resolver()
 
 
@@ -39,22 +40,30 @@ def edit_file(raw: bytes, fields: Mapping[str, NewValue], content: str | None) -
     A new field goes to the end of the header, which is created where there is none. Raises `DocumentProblem` when the
     present header cannot be read or the change cannot be written so that it reads back as it was asked for.
     """
-    try:
-        "".join([*fields, *_texts(fields), content or ""]).encode()
-    except UnicodeEncodeError:
-        raise DocumentProblem("text with half a surrogate pair", mend="remove that character") from None
+    _check_texts([*fields, *_texts(fields), content or ""])
     file = _File(raw)
     wanted = _changed(file.header.fields, fields)
     wanted_content = file.content if content is None else canonical_content(content)
     file.set_fields(fields)
     file.set_content(wanted_content)
     edited = file.as_bytes()
-    result = _File(edited)
-    if result.header.fields != wanted or result.content != wanted_content:
+    try:
+        result = _File(edited)
+        is_as_wanted = result.header.fields == wanted and result.content == wanted_content
+    except DocumentProblem:
+        is_as_wanted = False
+    if not is_as_wanted:
         raise DocumentProblem(
             "this front matter cannot be edited field by field", mend="edit the file as text, one `key: value` a line"
         )
     return edited
+
+
+def _check_texts(texts: Sequence[str]) -> None:
+    for text in texts:
+        if wrong := _UNWRITABLE.search(text):
+            what = f"a character that no document may have, U+{ord(wrong[0]):04X}"
+            raise DocumentProblem(what, line=text.count("\n", 0, wrong.start()) + 1, mend="remove it")
 
 
 def _texts(fields: Mapping[str, NewValue]) -> list[str]:
@@ -130,9 +139,13 @@ class _File:
         self._fences = [("---", self._newline), ("---", self._newline)]
 
     def _change(self, entry: HeaderEntry, old: Value, new: NewValue) -> None:
+        line, _ = start_of(entry.key)
+        key_line, column = end_of(entry.key)
         if new is None:
-            key_line, _ = start_of(entry.key)
-            self._replace(key_line, self._last_line(entry) + 1, [])
+            self._replace(line, self._last_line(entry) + 1, [])
+        elif ":" not in self._lines[key_line][0][column:]:  # a key on a line of its own, after `?`
+            text = f"{_written_key(entry.key.value)}: {_written(new)}"
+            self._replace(line, self._last_line(entry) + 1, [text])
         elif isinstance(entry.first, SequenceStartEvent | MappingStartEvent) and not entry.first.flow_style:
             self._change_block(entry, old, new)
         else:

@@ -204,15 +204,18 @@ def _pack(blocks: Sequence[_Block], measure: _Measure) -> Iterator[tuple[int, in
     if measure.fits(start, blocks[-1].end):
         yield start, blocks[-1].end
         return
-    is_bare = True  # only headings so far, and short: a line over the cap may follow in the same passage
+    is_bare = True  # only headings so far: a line that is over the cap may begin in the same passage
     for block in blocks:
         for piece_start, piece_end in _pieces(block, measure):
-            joins = measure.fits(start, piece_end) or (is_bare and not measure.fits(piece_start, piece_end))
-            if end > start and not joins:
-                yield start, end
-                start = piece_start
+            if end > start and not measure.fits(start, piece_end):
+                joins = (
+                    is_bare and not measure.fits(piece_start, piece_end) and measure.fits(start, piece_start, share=0.5)
+                )
+                if not joins:
+                    yield start, end
+                    start = piece_start
             end = piece_end
-            is_bare = is_bare and block.level > 0 and measure.fits(start, end, share=0.5)
+            is_bare = is_bare and block.level > 0
     yield start, end
 
 
