@@ -64,7 +64,7 @@ def timed(step: Callable[[], object]) -> float:
 def three_word_queries(texts: Sequence[str], count: int, seed: int = 11) -> list[str]:
     """Three words each, drawn from the pages, so that every query has matches."""
     chance = random.Random(seed)
-    queries = []
+    queries: list[str] = []
     while len(queries) < count:
         words = sorted(set(re.findall(r"[^\W\d_]{3,}", chance.choice(texts))))
         if len(words) >= 3:

@@ -6,19 +6,27 @@ an old or a new state and never a mixture.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kbgit.admission import Problem
-from kbgit.base import Admission, BaseKey, BaseSettings, BaseStatus
+from kbgit.base import BaseKey
 from kbgit.errors import BaseNotFound
-from kbgit.frontmatter import Value
 from kbgit.item import ItemStatus
 from kbgit.revision import Provenance, Via
+from kbgit.rows import (
+    BaseRow,
+    ItemRow,
+    RevisionRow,
+    Step,
+    base_row,
+    item_fields,
+    item_row,
+    item_values,
+    revision_row,
+)
 from kbgit.sqlite import Database
 
 VERSION = 1
@@ -73,106 +81,6 @@ _IS_CURRENT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class BaseRow:
-    """A base as catalogued: its settings, the head its rows belong to, the last publication log entry applied."""
-
-    key: BaseKey
-    settings: BaseSettings
-    head: str | None
-    entry: str | None
-    alarm: str
-    published_at: int | None
-
-    @property
-    def active(self) -> bool:
-        """Whether it takes part in search and unpinned reads."""
-        return self.settings.status is BaseStatus.ACTIVE
-
-
-@dataclass(frozen=True, slots=True)
-class ItemRow:
-    """An item as of its base's head."""
-
-    base: str
-    item_id: str
-    path: str
-    blob: str
-    revision: str
-    number: int
-    declared_status: ItemStatus | None
-    status: ItemStatus
-    title: str
-    description: str
-    tags: tuple[str, ...]
-    metadata: Mapping[str, Value]
-    content_hash: str
-
-
-@dataclass(frozen=True, slots=True)
-class RevisionRow:
-    """A revision of an item; `blob` is None where this commit removed the item's file.
-
-    `position` orders a base's commits, parents before children. `was_published` says that readers may see it.
-    """
-
-    base: str
-    item_id: str
-    sha: str
-    number: int
-    position: int
-    path: str
-    blob: str | None
-    status: ItemStatus
-    content_hash: str
-    was_published: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """An entry of the publication log: `head` became visible."""
-
-    number: int
-    entry: str
-    head: str
-    pushed_by: str
-    via: Via
-    published_at: int
-
-
-@dataclass(frozen=True, slots=True)
-class CommitRow:
-    """A commit of a published branch's history, and the publication that brought it."""
-
-    sha: str
-    author: str
-    committer: str
-    committed_at: int
-    message: str
-    signature: str
-    publication: int
-    position: int
-
-
-@dataclass
-class Step:
-    """What one publication changes in the catalogue.
-
-    `base` carries the new settings. With `complete`, `items` are all there are; otherwise `removed_paths` hold no item any
-    more. `default_changed` says that items without a status of their own may have another now.
-    """
-
-    base: BaseRow
-    publication: Publication
-    commits: Sequence[CommitRow]
-    revisions: Sequence[RevisionRow]
-    items: Sequence[ItemRow]
-    complete: bool
-    default_changed: bool
-    removed_paths: Collection[str]
-    problems: Sequence[Problem]
-
-
 class Catalogue:
     """The tables of one home, in one SQLite file that several processes may open."""
 
@@ -195,14 +103,14 @@ class Catalogue:
 
     def bases(self) -> list[BaseRow]:
         """Every base, by key."""
-        return [_base(row) for row in self._rows("SELECT * FROM bases ORDER BY key")]
+        return [base_row(row) for row in self._rows("SELECT * FROM bases ORDER BY key")]
 
     def base(self, key: str) -> BaseRow:
         """One base. Raises `BaseNotFound`."""
         rows = self._rows("SELECT * FROM bases WHERE key = ?", (key,))
         if not rows:
             raise BaseNotFound(f"there is no base {key!r}", {"base": key})
-        return _base(rows[0])
+        return base_row(rows[0])
 
     def add_base(self, key: BaseKey) -> None:
         """A row for a base that has published nothing yet; nothing happens when it is there already."""
@@ -300,11 +208,11 @@ class Catalogue:
                 ),
             )
             connection.executemany(
-                "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_item_values, step.items)
+                "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(item_values, step.items)
             )
             connection.executemany(
                 "INSERT OR IGNORE INTO item_fields VALUES (?, ?, ?, ?)",
-                ((key, i.item_id, name, value) for i in step.items for name, value in _fields(i)),
+                ((key, i.item_id, name, value) for i in step.items for name, value in item_fields(i)),
             )
             connection.executemany(
                 _WAS_PUBLISHED + " AND item_id = ? AND sha = ?",
@@ -326,7 +234,7 @@ class Catalogue:
     def item(self, base: str, item_id: str) -> ItemRow | None:
         """An item of a base as of its head; None if there is none (now)."""
         rows = self._rows("SELECT * FROM items WHERE base = ? AND item_id = ?", (base, item_id))
-        return _item(rows[0]) if rows else None
+        return item_row(rows[0]) if rows else None
 
     def items(
         self,
@@ -346,14 +254,14 @@ class Catalogue:
         if prefix:
             sql += " AND substr(path, 1, ?) = ?"
             parameters += [len(prefix), prefix]
-        return [_item(row) for row in self._rows(sql + " ORDER BY item_id LIMIT ?", (*parameters, limit))]
+        return [item_row(row) for row in self._rows(sql + " ORDER BY item_id LIMIT ?", (*parameters, limit))]
 
     def items_at(self, base: str, paths: Iterable[str]) -> list[ItemRow]:
         """The items whose files are at `paths`, in that order."""
         found = []
         for path in paths:
             rows = self._rows("SELECT * FROM items WHERE base = ? AND path = ?", (base, path))
-            found += [_item(row) for row in rows]
+            found += [item_row(row) for row in rows]
         return found
 
     def removed_since(self, base: str, old: str | None) -> list[str]:
@@ -380,7 +288,7 @@ class Catalogue:
                 (base, item_id),
             )
             if rows:
-                found[base, item_id] = _item(rows[0])
+                found[base, item_id] = item_row(rows[0])
         return found
 
     def matching(
@@ -416,7 +324,7 @@ class Catalogue:
     def revision(self, base: str, item_id: str, sha: str) -> RevisionRow | None:
         """One revision; None if the commit is none of that item."""
         rows = self._rows("SELECT * FROM revisions WHERE base = ? AND item_id = ? AND sha = ?", (base, item_id, sha))
-        return _revision(rows[0]) if rows else None
+        return revision_row(rows[0]) if rows else None
 
     def revisions(self, base: str, item_id: str, *, before: int | None = None, limit: int = -1) -> list[RevisionRow]:
         """An item's revisions, newest first; those at positions below `before` when it is given."""
@@ -424,7 +332,7 @@ class Catalogue:
             " AND position < ?" if before is not None else ""
         )
         parameters = (base, item_id, *((before,) if before is not None else ()), limit)
-        return [_revision(row) for row in self._rows(sql + " ORDER BY position DESC LIMIT ?", parameters)]
+        return [revision_row(row) for row in self._rows(sql + " ORDER BY position DESC LIMIT ?", parameters)]
 
     def revision_with(self, base: str, item_id: str, path: str, blob: str) -> RevisionRow | None:
         """The latest revision in which the item is the file `path` with the content `blob`."""
@@ -433,7 +341,7 @@ class Catalogue:
             " ORDER BY position DESC LIMIT 1",
             (base, item_id, path, blob),
         )
-        return _revision(rows[0]) if rows else None
+        return revision_row(rows[0]) if rows else None
 
     def revision_positions(self, base: str, item_id: str) -> list[int]:
         """Positions of every revision of an item, removals included, oldest first."""
@@ -480,6 +388,14 @@ class Catalogue:
         rows = self._rows("SELECT * FROM problems WHERE base = ? ORDER BY path, line", (base,))
         return [Problem(r["path"], r["line"], r["code"], r["what"], r["mend"], bool(r["fatal"])) for r in rows]
 
+    def add_problem(self, base: str, problem: Problem) -> None:
+        """Record a problem found after publication, until its file changes."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "INSERT OR IGNORE INTO problems VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (base, problem.path, problem.line, problem.code, problem.what, problem.mend, problem.fatal),
+            )
+
     def counts(self, base: str) -> dict[str, int]:
         """How many items of a base are in each status."""
         counts = {status.value: 0 for status in ItemStatus}
@@ -487,68 +403,3 @@ class Catalogue:
             map(tuple, self._rows("SELECT status, count(*) FROM items WHERE base = ? GROUP BY status", (base,)))
         )
         return counts
-
-
-def _base(row: sqlite3.Row) -> BaseRow:
-    settings = BaseSettings(
-        row["name"],
-        row["description"],
-        BaseStatus(row["status"]),
-        ItemStatus(row["default_status"]),
-        Admission(row["admission"]),
-        row["subdir"],
-    )
-    key = BaseKey(row["space"], row["slug"])
-    return BaseRow(key, settings, row["head"], row["entry"], row["alarm"], row["published_at"])
-
-
-def _item(row: sqlite3.Row) -> ItemRow:
-    declared = row["declared_status"]
-    return ItemRow(
-        base=row["base"],
-        item_id=row["item_id"],
-        path=row["path"],
-        blob=row["blob"],
-        revision=row["revision"],
-        number=row["number"],
-        declared_status=ItemStatus(declared) if declared else None,
-        status=ItemStatus(row["status"]),
-        title=row["title"],
-        description=row["description"],
-        tags=tuple(json.loads(row["tags"])),
-        metadata=json.loads(row["metadata"]),
-        content_hash=row["content_hash"],
-    )
-
-
-def _item_values(item: ItemRow) -> tuple[str | int | None, ...]:
-    return (
-        *(item.base, item.item_id, item.item_id.casefold(), item.path, item.blob, item.revision, item.number),
-        *(item.declared_status, item.status, item.title, item.description),
-        *(json.dumps(item.tags, ensure_ascii=False), json.dumps(item.metadata, ensure_ascii=False), item.content_hash),
-    )
-
-
-def _fields(item: ItemRow) -> Iterable[tuple[str, str]]:
-    """What filters can ask for: each tag, and each metadata value that is a text or a list of texts."""
-    for tag in item.tags:
-        yield "tags", tag
-    for key, value in item.metadata.items():
-        for single in value if isinstance(value, list) else [value]:
-            if isinstance(single, str):
-                yield key, single
-
-
-def _revision(row: sqlite3.Row) -> RevisionRow:
-    return RevisionRow(
-        base=row["base"],
-        item_id=row["item_id"],
-        sha=row["sha"],
-        number=row["number"],
-        position=row["position"],
-        path=row["path"],
-        blob=row["blob"],
-        status=ItemStatus(row["status"]),
-        content_hash=row["content_hash"],
-        was_published=bool(row["was_published"]),
-    )

@@ -220,10 +220,9 @@ class Demonstration:
     def say_how_to_go_on(self) -> None:
         """For --keep: the server goes on after this program."""
         heading("The server goes on")
-        print(
-            f"  URL    {self._url}\n  token  in {self.home / 'owner-token'}\n  stop   kill {self._server and self._server.pid}"
-        )
-        print(f'  search KBGIT_HOME={self.home} {shown_command("kbgit")} search "disk full"')
+        pid = self._server.pid if self._server else ""
+        print(f"  URL     {self._url}\n  token   in {self.home / 'owner-token'}\n  stop    kill {pid}")
+        print(f'  search  KBGIT_HOME={self.home} {Path(sys.executable).parent / "kbgit"} search "disk full"')
 
     # Talking to it
 

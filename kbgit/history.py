@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from kbgit import names
 from kbgit.admission import Assessment, ItemFile
 from kbgit.base import BaseSettings, TreeRules
-from kbgit.catalogue import Catalogue, CommitRow, ItemRow, Publication, RevisionRow
+from kbgit.catalogue import Catalogue
 from kbgit.errors import DocumentProblem, GitFailure
 from kbgit.item import Document, ItemStatus, item_id, parse_document, title_of
+from kbgit.rows import CommitRow, ItemRow, Publication, RevisionRow
 from kbgit.store import Change, Commit, Repository, TreeEntry
 
 _FILE_MODES = ("100644", "100755")

@@ -15,13 +15,14 @@ import yaml
 
 from kbgit.admission import Problem, Rights, assess, judge
 from kbgit.base import SETTINGS_FILE, Admission, BaseKey
-from kbgit.catalogue import BaseRow, Catalogue
+from kbgit.catalogue import Catalogue
 from kbgit.errors import GitFailure, InvalidRequest, PushRefused
 from kbgit.home import Home
 from kbgit.item import ItemStatus
 from kbgit.publish import Announcement, announce, catch_up
 from kbgit.receipt import Receipt, receipt
 from kbgit.revision import Via
+from kbgit.rows import BaseRow
 from kbgit.store import Repository
 
 _SKIPPED_DIRECTORIES = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"})

@@ -12,17 +12,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from kbgit.admission import Limits
+from kbgit.admission import Limits, Problem
 from kbgit.base import BaseKey
-from kbgit.catalogue import BaseRow, Catalogue, ItemRow
+from kbgit.catalogue import Catalogue
 from kbgit.embedding.cache import VectorCache
-from kbgit.embedding.contract import Embedder
+from kbgit.embedding.contract import Embedder, Vectors
 from kbgit.errors import EmbeddingFailure, KbgitError
 from kbgit.home import Home
 from kbgit.index.contract import Index, IndexedPassage, IndexUpdate
 from kbgit.item import parse_document
 from kbgit.passage import Passage, split_passages
 from kbgit.publish import catch_up
+from kbgit.rows import BaseRow, ItemRow
 from kbgit.store import Repository
 
 log = logging.getLogger(__name__)
@@ -83,6 +84,7 @@ class Indexer:
         self._changed = threading.Condition()
         self._writing = threading.Lock()
         self._repositories: dict[str, Repository] = {}
+        self._unembeddable: set[str] = set()
         self.embedding_problem: str | None = None
         self.on_behind: Callable[[BaseKey], None] = lambda _: None
         """Called when a reader finds a base whose index is behind: whoever owns the index catches up."""
@@ -106,6 +108,8 @@ class Indexer:
         """`base` as its repository shows it now: if the branch moved and nobody published that yet, it is done here."""
         repository = self.repository(base.key)
         if repository.head() == base.head:
+            if base.alarm:
+                self._catalogue.raise_alarm(str(base.key), "")  # whatever it was, the branch is as published again
             return base
         base = catch_up(repository, self._catalogue, base, self._limits)
         self.on_behind(base.key)
@@ -170,7 +174,7 @@ class Indexer:
         for start in range(0, max(1, len(rows)), _CHUNK):
             chunk = rows[start : start + _CHUNK]
             blobs = dict(repository.blobs({row.blob for row in chunk}))
-            passages = [passage for row in chunk for passage in passages_of(row, blobs[row.blob])]
+            passages = [passage for row in chunk for passage in self._passages(row, blobs[row.blob])]
             is_last = start + _CHUNK >= len(rows)
             gone = removed if start == 0 else set()
             update = IndexUpdate(
@@ -181,6 +185,16 @@ class Indexer:
             self._index.update(key, update)
             done += len(chunk)
             self._progress(Progress(key, "items indexed", done, len(rows)))
+
+    def _passages(self, item: ItemRow, raw: bytes) -> list[IndexedPassage]:
+        """An item's passages; one that cannot be split is reported and left out, and holds up no other."""
+        try:
+            return list(passages_of(item, raw))
+        except KbgitError as error:
+            what = f"cannot be indexed: {error.message}"
+            self._catalogue.add_problem(item.base, Problem(item.path, 1, error.code, what, "change it, or report this"))
+            log.error("base %s: %s %s", item.base, item.path, what)
+            return []
 
     def _rows(self, base: str, item_ids: list[str]) -> list[ItemRow]:
         if len(item_ids) > 500:
@@ -200,9 +214,10 @@ class Indexer:
         if self._embedder is None:
             return False
         for base in list(self._index.bases()):
-            pending = self._index.pending_vectors(base, _EMBEDDING_BATCH)
-            if pending.texts:
-                self._embed(base, pending.texts)
+            pending = self._index.pending_vectors(base, _EMBEDDING_BATCH + len(self._unembeddable)).texts
+            texts = {key: text for key, text in pending.items() if key not in self._unembeddable}
+            if texts:
+                self._embed(base, dict(list(texts.items())[:_EMBEDDING_BATCH]))
                 return True
         return False
 
@@ -213,8 +228,7 @@ class Indexer:
         missing = [key for key in texts if key not in known]
         vectors = dict(known)
         if missing:
-            found = self._embedder.embed_passages([texts[key] for key in missing])
-            fresh = dict(zip(missing, found, strict=True))
+            fresh = self._vectors({key: texts[key] for key in missing})
             if self._cache:
                 self._cache.put_many(fingerprint, fresh)
             vectors |= fresh
@@ -223,6 +237,31 @@ class Indexer:
         self._progress(Progress(base, "passages embedded", state.vectors, state.passages))
         with self._changed:
             self._changed.notify_all()
+
+    def _vectors(self, texts: Mapping[str, str]) -> dict[str, Vectors]:
+        """Embed a batch. If it fails, one text at a time: a text that alone fails is set aside, and the others go on.
+
+        Raises `EmbeddingFailure` when every text fails: then it is the embedder.
+        """
+        assert self._embedder is not None
+        try:
+            return dict(zip(texts, self._embedder.embed_passages(list(texts.values())), strict=True))
+        except EmbeddingFailure:
+            if len(texts) == 1:
+                raise
+        found: dict[str, Vectors] = {}
+        failed: dict[str, EmbeddingFailure] = {}
+        for key, text in texts.items():
+            try:
+                found[key] = self._embedder.embed_passages([text])[0]
+            except EmbeddingFailure as error:
+                failed[key] = error
+        if not found:
+            raise next(iter(failed.values()))
+        for key, failure in failed.items():
+            log.error("passage %s cannot be embedded and is found by its words only: %s", key[:12], failure.message)
+        self._unembeddable |= failed.keys()
+        return found
 
 
 class Background:

@@ -20,10 +20,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kbgit.admission import Limits, assess, read_settings
-from kbgit.catalogue import BaseRow, Catalogue, Publication, Step
+from kbgit.catalogue import Catalogue
 from kbgit.errors import GitFailure, HistoryRewritten, TimedOut
 from kbgit.history import read_history
 from kbgit.revision import Via
+from kbgit.rows import BaseRow, Publication, Step
 from kbgit.store import Commit, Repository
 from kbgit.store.repository import PUBLICATION_LOG, is_sha
 

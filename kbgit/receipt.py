@@ -9,9 +9,10 @@ from typing import Any
 from kbgit import names
 from kbgit.admission import Problem, read_settings
 from kbgit.base import TreeRules
-from kbgit.catalogue import BaseRow, Catalogue, ItemRow
+from kbgit.catalogue import Catalogue
 from kbgit.citation import Citation
 from kbgit.item import ItemStatus
+from kbgit.rows import BaseRow, ItemRow
 from kbgit.store import Change, Repository
 
 _MOST_LINES = 40

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kbgit.admission import Problem
-from kbgit.catalogue import BaseRow
 from kbgit.citation import Citation
 from kbgit.frontmatter import Value
 from kbgit.item import ItemStatus
 from kbgit.ranking import Mode
 from kbgit.revision import Provenance, rfc3339
+from kbgit.rows import BaseRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kbgit import __version__
 from kbgit.access import Action, Principal
-from kbgit.catalogue import BaseRow, Catalogue
+from kbgit.catalogue import Catalogue
 from kbgit.citation import Citation
 from kbgit.config import Settings
 from kbgit.embedding.contract import Embedder
@@ -26,6 +26,7 @@ from kbgit.library.reading import Reading
 from kbgit.library.request import SearchRequest
 from kbgit.library.searching import Searching
 from kbgit.library.sight import Sight
+from kbgit.rows import BaseRow
 
 
 class Library:

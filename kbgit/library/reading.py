@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kbgit.access import Action, Principal
-from kbgit.catalogue import BaseRow, Catalogue, RevisionRow
+from kbgit.catalogue import Catalogue
 from kbgit.citation import Citation
 from kbgit.errors import (
     AmbiguousItem,
@@ -21,6 +21,7 @@ from kbgit.indexer import Indexer
 from kbgit.item import parse_document, title_of
 from kbgit.library.answers import ItemDiff, ItemView, RevisionPage, RevisionSummary
 from kbgit.library.sight import Sight, item_not_found
+from kbgit.rows import BaseRow, RevisionRow
 from kbgit.store.repository import is_sha
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from kbgit.access import Principal
-from kbgit.catalogue import BaseRow, Catalogue, ItemRow
+from kbgit.catalogue import Catalogue
 from kbgit.citation import Citation
 from kbgit.config import Settings
 from kbgit.embedding.contract import Embedder, Vectors
-from kbgit.errors import BaseArchived, EmbeddingFailure, HistoryRewritten, TimedOut
+from kbgit.errors import BaseArchived, BaseNotFound, EmbeddingFailure, GitFailure, HistoryRewritten, TimedOut
 from kbgit.index.contract import Index, Query, Scope, Scores
 from kbgit.indexer import Indexer
 from kbgit.item import parse_document
@@ -25,6 +25,7 @@ from kbgit.library.answers import Freshness, PassageHit, SearchResponse, SearchR
 from kbgit.library.request import Content, SearchRequest
 from kbgit.library.sight import Sight
 from kbgit.ranking import Legs, Mode, RankedItem, fused, item_ranks, normalised, ranked
+from kbgit.rows import BaseRow, ItemRow
 
 _MORE_PASSAGES = 3
 _REMEMBERED_QUERIES = 512
@@ -89,10 +90,16 @@ class Searching:
     # Before
 
     def _now(self, base: BaseRow) -> BaseRow:
-        """The base as its branch shows it. A branch moved behind our back changes nothing but raises an alarm."""
+        """The base as its branch shows it.
+
+        A repository that is damaged, missing or rewritten changes nothing that is published (and spoils no search of the
+        others): what was catalogued still answers, under an alarm.
+        """
         try:
             return self._indexer.published(base)
-        except HistoryRewritten:
+        except (HistoryRewritten, GitFailure, BaseNotFound) as error:
+            if not base.alarm:
+                self._catalogue.raise_alarm(str(base.key), error.message)
             return self._catalogue.base(str(base.key))
 
     def _wait(self, request: SearchRequest, bases: Sequence[BaseRow]) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kbgit.access import Action, Principal, Target, decide
-from kbgit.catalogue import BaseRow, Catalogue
+from kbgit.catalogue import Catalogue
 from kbgit.errors import BaseNotFound, ItemNotFound
+from kbgit.rows import BaseRow
 
 
 class Sight:
