@@ -6,6 +6,7 @@ an old or a new state and never a mixture.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from kbgit.item import ItemStatus
 from kbgit.revision import Provenance, Via
 from kbgit.rows import (
     BaseRow,
+    CurrentItem,
     ItemRow,
     RevisionRow,
     Step,
@@ -151,7 +153,7 @@ class Catalogue:
                 run("DELETE FROM problems WHERE base = ?", (key,))
             gone = [(key, path) for path in step.removed_paths]
             touched = gone + [(key, item.path) for item in step.items]
-            connection.executemany("DELETE FROM items WHERE base = ? AND path = ?", gone)
+            connection.executemany("DELETE FROM items WHERE base = ? AND path = ?", touched)
             connection.executemany("DELETE FROM problems WHERE base = ? AND path = ?", touched)
             connection.executemany(
                 "DELETE FROM items WHERE base = ? AND item_id = ?", [(key, item.item_id) for item in step.items]
@@ -264,32 +266,48 @@ class Catalogue:
             found += [item_row(row) for row in rows]
         return found
 
-    def removed_since(self, base: str, old: str | None) -> list[str]:
-        """Ids whose file commits after the commit `old` (None: any) removed, and that no file holds now."""
+    def removed_since(self, base: str, old: str | None) -> list[tuple[str, str]]:
+        """(id, path) of each file that commits after the commit `old` (None: any) removed, if no file has the id now."""
         sql = (
-            "SELECT DISTINCT item_id FROM revisions WHERE base = ? AND blob IS NULL AND position > ? AND NOT EXISTS"
+            "SELECT DISTINCT item_id, path FROM revisions WHERE base = ? AND blob IS NULL AND position > ? AND NOT EXISTS"
             " (SELECT 1 FROM items WHERE items.base = revisions.base AND items.item_id = revisions.item_id)"
         )
         position = self.commit_position(base, old) if old else None
-        return [row[0] for row in self._rows(sql, (base, -1 if position is None else position))]
+        return [(row[0], row[1]) for row in self._rows(sql, (base, -1 if position is None else position))]
 
     def published(self, base: str) -> dict[str, str]:
         """Item id → current revision of every published item, whether or not the base is archived."""
         rows = self._rows("SELECT item_id, revision FROM items WHERE base = ? AND status = 'published'", (base,))
         return {row[0]: row[1] for row in rows}
 
-    def current(self, hits: Iterable[tuple[str, str]]) -> dict[tuple[str, str], ItemRow]:
-        """(base, item id) → row, of those that are published, in active bases: what a search may answer with."""
-        found = {}
-        for base, item_id in hits:
-            rows = self._rows(
-                "SELECT items.* FROM items JOIN bases ON key = base WHERE base = ? AND item_id = ?"
-                " AND items.status = 'published' AND bases.status = 'active'",
-                (base, item_id),
+    def current(self, hits: Sequence[tuple[str, str]]) -> dict[tuple[str, str], CurrentItem]:
+        """(base, item id) → item, of those that are published, in active bases: what a search may answer with."""
+        if not hits:
+            return {}
+        sql = (
+            f"WITH hits (base, item_id) AS (VALUES {', '.join(['(?, ?)'] * len(hits))})"
+            " SELECT hits.base, hits.item_id, revision, items.number, title, path, blob, tags, publications.published_at"
+            " FROM hits"
+            " CROSS JOIN items ON items.base = hits.base AND items.item_id = hits.item_id"
+            " CROSS JOIN bases ON bases.key = items.base"
+            " CROSS JOIN commits ON commits.base = items.base AND commits.sha = items.revision"
+            " CROSS JOIN publications ON publications.base = items.base AND publications.number = commits.publication"
+            " WHERE items.status = 'published' AND bases.status = 'active'"
+        )
+        rows = self._rows(sql, [value for hit in hits for value in hit])
+        return {
+            (base, item_id): CurrentItem(
+                item_id,
+                revision,
+                number,
+                title,
+                path,
+                blob,
+                tuple(json.loads(tags)) if tags != "[]" else (),
+                published_at,
             )
-            if rows:
-                found[base, item_id] = item_row(rows[0])
-        return found
+            for base, item_id, revision, number, title, path, blob, tags, published_at in rows
+        }
 
     def matching(
         self, base: str, *, tags: Sequence[str] = (), prefix: str = "", metadata: Mapping[str, str] | None = None
@@ -318,6 +336,11 @@ class Catalogue:
             if rows:
                 found[folded_id] = rows[0][0]
         return found
+
+    def contested_paths(self, base: str) -> list[str]:
+        """Paths of the files that claim an id which another file claims too."""
+        rows = self._rows("SELECT path FROM problems WHERE base = ? AND code = 'duplicate_id' ORDER BY path", (base,))
+        return [row[0] for row in rows]
 
     # Revisions
 
@@ -373,15 +396,6 @@ class Catalogue:
             return None
         row = dict(rows[0])
         return Provenance(**{**row, "via": Via(row["via"])})
-
-    def published_at(self, base: str, sha: str) -> int:
-        """When the publication that brought a commit was made, in seconds since the epoch; 0 for an unknown commit."""
-        rows = self._rows(
-            "SELECT published_at FROM commits JOIN publications ON publications.base = commits.base"
-            " AND number = publication WHERE commits.base = ? AND sha = ?",
-            (base, sha),
-        )
-        return int(rows[0][0]) if rows else 0
 
     def problems(self, base: str) -> list[Problem]:
         """What is wrong with files of a base's head, by path and line."""

@@ -89,15 +89,15 @@ def item_ranks(leg: Floats, item: Integers) -> Integers:
 
 def ranked(score: Floats, tiebreak: Floats, item: Integers, min_score: float) -> Iterator[RankedItem]:
     """Items by their best passage, best first, lazily. Equal scores are ordered by `tiebreak`, then by row."""
-    hits = np.flatnonzero((score > 0) & (score >= np.float32(min_score)))
+    hits = np.flatnonzero(score >= max(np.float32(min_score), np.finfo(np.float32).tiny))
     position = 0
     done: set[int] = set()
-    size = 64
+    size = 24
     while position < len(hits):
         ordered = _best(hits, score, tiebreak, size)
         rows_of: dict[int, list[int]] = {}
-        for row in ordered.tolist():
-            rows_of.setdefault(int(item[row]), []).append(row)
+        for row, ordinal in zip(ordered.tolist(), item[ordered].tolist(), strict=True):
+            rows_of.setdefault(ordinal, []).append(row)
         # A later row of an item may lie beyond this window: show only what is certain, its best ones.
         for ordinal, rows in rows_of.items():
             if ordinal not in done:
@@ -109,6 +109,7 @@ def ranked(score: Floats, tiebreak: Floats, item: Integers, min_score: float) ->
 def _best(hits: Integers, score: Floats, tiebreak: Floats, size: int) -> Integers:
     """The `size` best of `hits` (and all that tie with the last), in order."""
     if size < len(hits):
-        threshold = np.partition(score[hits], len(hits) - size)[len(hits) - size]
-        hits = hits[score[hits] >= threshold]
+        scores = score[hits]
+        threshold = np.partition(scores, len(hits) - size)[len(hits) - size]
+        hits = hits[scores >= threshold]
     return hits[np.lexsort((hits, -tiebreak[hits], -score[hits]))]

@@ -51,6 +51,23 @@ class ItemRow:
 
 
 @dataclass(frozen=True, slots=True)
+class CurrentItem:
+    """What a search answer says of an item that is published in an active base.
+
+    `published_at` is when its revision was published, in seconds since the epoch.
+    """
+
+    item_id: str
+    revision: str
+    number: int
+    title: str
+    path: str
+    blob: str
+    tags: tuple[str, ...]
+    published_at: int
+
+
+@dataclass(frozen=True, slots=True)
 class RevisionRow:
     """A revision of an item; `blob` is None where this commit removed the item's file.
 

@@ -18,25 +18,27 @@ from kbgit.citation import Citation
 from kbgit.config import Settings
 from kbgit.embedding.contract import Embedder, Vectors
 from kbgit.errors import BaseArchived, BaseNotFound, EmbeddingFailure, GitFailure, HistoryRewritten, TimedOut
-from kbgit.index.contract import Index, Query, Scope, Scores
+from kbgit.index.contract import Index, IndexedPassage, Query, Scope, Scores
 from kbgit.indexer import Indexer
 from kbgit.item import parse_document
 from kbgit.library.answers import Freshness, PassageHit, SearchResponse, SearchResult
 from kbgit.library.request import Content, SearchRequest
 from kbgit.library.sight import Sight
 from kbgit.ranking import Legs, Mode, RankedItem, fused, item_ranks, normalised, ranked
-from kbgit.rows import BaseRow, ItemRow
+from kbgit.rows import BaseRow, CurrentItem
 
 _MORE_PASSAGES = 3
+_WINDOW = 12  # candidates confirmed together: a page of ten and one more, with a little room
 _REMEMBERED_QUERIES = 512
 
 
 @dataclass(frozen=True, slots=True)
 class _Hit:
-    """A ranked item that the catalogue confirms."""
+    """A ranked item that the catalogue confirms, with its best passage."""
 
     ranked: RankedItem
-    item: ItemRow
+    best: IndexedPassage
+    current: CurrentItem
     base: BaseRow
 
 
@@ -157,11 +159,13 @@ class Searching:
 
     def _confirmed(self, candidates: Iterator[RankedItem], scores: Scores, bases: dict[str, BaseRow]) -> Iterator[_Hit]:
         """Only what the catalogue calls published and current leaves: the index may lag, an answer may not."""
-        for candidate in candidates:
-            passage = scores.passage(candidate.rows[0])
-            item = self._catalogue.current([(passage.base, passage.item_id)]).get((passage.base, passage.item_id))
-            if item is not None and item.revision == passage.revision:
-                yield _Hit(candidate, item, bases[passage.base])
+        while window := list(islice(candidates, _WINDOW)):
+            best = [scores.passage(candidate.rows[0]) for candidate in window]
+            current = self._catalogue.current([(passage.base, passage.item_id) for passage in best])
+            for candidate, passage in zip(window, best, strict=True):
+                found = current.get((passage.base, passage.item_id))
+                if found is not None and found.revision == passage.revision:
+                    yield _Hit(candidate, passage, found, bases[passage.base])
 
     def _results(
         self,
@@ -191,7 +195,7 @@ class Searching:
         score: np.ndarray[Any, np.dtype[np.float32]],
         explain: _Explanation | None,
     ) -> SearchResult:
-        item, best = hit.item, scores.passage(hit.ranked.rows[0])
+        item, best = hit.current, hit.best
         content = None if request.content is Content.NONE else best.text
         if request.content is Content.FULL:
             content = parse_document(self._indexer.repository(hit.base.key).blob(item.blob)).content
@@ -212,7 +216,7 @@ class Searching:
             base=hit.base,
             locator=item.path,
             number=item.number,
-            published_at=self._catalogue.published_at(item.base, item.revision),
+            published_at=item.published_at,
             tags=item.tags,
             more_passages=tuple(more),
             explanation=explain.of(hit.ranked.rows[0]) if explain else None,
