@@ -7,6 +7,7 @@ import hmac
 import json
 import re
 import secrets
+import sqlite3
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from kbgit.access import TEAM, Principal, Role, Scope, personal_space
 from kbgit.base import check_user_name
-from kbgit.errors import AlreadyExists, InvalidRequest, NotFound, SpaceNotFound, Unauthenticated
+from kbgit.errors import AlreadyExists, Conflict, InvalidRequest, NotFound, SpaceNotFound, Unauthenticated
 from kbgit.sqlite import Database
 
 VERSION = 1
@@ -80,7 +81,7 @@ class Accounts:
             connection.execute("INSERT INTO users (name, created_at) VALUES (?, ?)", (name, self._now()))
             connection.execute("INSERT OR IGNORE INTO spaces VALUES (?, ?)", (space, self._now()))
             connection.execute("INSERT OR REPLACE INTO members VALUES (?, ?, ?)", (space, name, Role.OWNER))
-        self.record(actor, "user_added", {"user": name})
+            self._record(connection, actor, "user_added", {"user": name})
 
     def add_team(self, name: str, owner: str, actor: str) -> str:
         """A new team space, owned by `owner`. Returns its key. Raises `InvalidName`, `AlreadyExists`, `NotFound`."""
@@ -91,7 +92,7 @@ class Accounts:
                 raise AlreadyExists(f"there is a space {space!r} already")
             connection.execute("INSERT INTO spaces VALUES (?, ?)", (space, self._now()))
             connection.execute("INSERT INTO members VALUES (?, ?, ?)", (space, owner, Role.OWNER))
-        self.record(actor, "space_added", {"space": space, "owner": owner})
+            self._record(connection, actor, "space_added", {"space": space, "owner": owner})
         return space
 
     def require_user(self, name: str) -> None:
@@ -120,14 +121,17 @@ class Accounts:
         return {row[0]: Role(row[1]) for row in rows}
 
     def set_member(self, space: str, user: str, role: Role, actor: str) -> None:
-        """Give `user` a role in a space. Raises `NotFound`."""
+        """Give `user` a role in a space. Raises `NotFound`, `Conflict` for the last owner of a space."""
         self.require_user(user)
         self.require_space(space)
         if not space.startswith(TEAM):
             raise InvalidRequest("a personal space has one owner and nobody else")
         with self._database.transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO members VALUES (?, ?, ?)", (space, user, role))
-        self.record(actor, "member_set", {"space": space, "user": user, "role": role.value})
+            owners = "SELECT 1 FROM members WHERE space = ? AND role = ?"
+            if not connection.execute(owners, (space, Role.OWNER)).fetchone():
+                raise Conflict(f"{user} is the last owner of {space}; give somebody else that role first")
+            self._record(connection, actor, "member_set", {"space": space, "user": user, "role": role.value})
 
     # Tokens
 
@@ -157,7 +161,7 @@ class Accounts:
                     *(self._now(), expires_at),
                 ),
             )
-        self.record(actor, "token_added", {"token": token_id, "user": user, "scopes": sorted(scopes)})
+            self._record(connection, actor, "token_added", {"token": token_id, "user": user, "scopes": sorted(scopes)})
         return self.token(token_id), f"kbgit_{token_id}_{secret}"
 
     def token(self, token_id: str) -> Token:
@@ -179,7 +183,7 @@ class Accounts:
             connection.execute(
                 "UPDATE tokens SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?", (self._now(), token_id)
             )
-        self.record(actor, "token_revoked", {"token": token_id})
+            self._record(connection, actor, "token_revoked", {"token": token_id})
 
     def authenticate(self, text: str) -> Principal:
         """Who holds this token. Raises `Unauthenticated`, with the same words whatever is wrong with it."""
@@ -215,10 +219,14 @@ class Accounts:
     def record(self, actor: str, event: str, details: Mapping[str, object]) -> None:
         """Add a line to the audit log."""
         with self._database.transaction() as connection:
-            connection.execute(
-                "INSERT INTO audit (at, actor, event, details) VALUES (?, ?, ?, ?)",
-                (self._now(), actor, event, json.dumps(dict(details), ensure_ascii=False)),
-            )
+            self._record(connection, actor, event, details)
+
+    def _record(self, connection: sqlite3.Connection, actor: str, event: str, details: Mapping[str, object]) -> None:
+        # In the transaction of what it records, so that neither is there without the other.
+        connection.execute(
+            "INSERT INTO audit (at, actor, event, details) VALUES (?, ?, ?, ?)",
+            (self._now(), actor, event, json.dumps(dict(details), ensure_ascii=False)),
+        )
 
 
 def _hash(secret: str) -> str:

@@ -19,6 +19,7 @@ Incumbents = Callable[[Collection[str]], Mapping[str, str]]
 """Case-folded item ids → the path that holds each in the old tree; ids that nothing holds are left out."""
 
 _FILE_MODES = ("100644", "100755")
+_MODES = (*_FILE_MODES, "120000", "160000")
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
@@ -102,14 +103,26 @@ def read_settings(
 
 
 def assess(
-    repository: Repository, old: str | None, new: str, slug: str, incumbents: Incumbents, limits: Limits
+    repository: Repository,
+    old: str | None,
+    new: str,
+    slug: str,
+    incumbents: Incumbents,
+    limits: Limits,
+    contested: Collection[str] = (),
 ) -> Assessment:
-    """Read the step from `old` (None: nothing) to `new`. Costs what changed, not what is there."""
+    """Read the step from `old` (None: nothing) to `new`. Costs what changed, not what is there.
+
+    `contested` are the paths that in `old` claim an id which another file claims too: whether they still do depends on
+    what became of the other, so they are read again.
+    """
     settings, rules, problems = read_settings(repository, new, slug)
     complete = old is None or read_settings(repository, old, slug)[1] != rules
     changes = repository.changes(None if complete else old, new)
     assessment = Assessment(settings, rules, complete, changes, problems=problems)
     candidates = _candidates(assessment)
+    if contested and not complete:
+        candidates |= _untouched(repository, new, contested, candidates, rules)
     readable = _within_size(repository, candidates, limits, problems)
     texts = dict(repository.blobs({entry.sha for entry in readable.values()}))
     parsed: list[ItemFile] = []
@@ -126,7 +139,8 @@ def assess(
         parsed.append(ItemFile(entry, path, item_id(document, slug, path), document))
     assessment.items = _without_duplicates(parsed, assessment, incumbents)
     kept = {item.path for item in assessment.items}
-    assessment.gone = {decoded for change in changes if (decoded := names.decoded(change.path)) and decoded not in kept}
+    changed = {name for change in changes if (name := names.decoded(change.path)) is not None}
+    assessment.gone = (changed | (set(candidates) & set(contested))) - kept
     return assessment
 
 
@@ -144,6 +158,18 @@ def _candidates(assessment: Assessment) -> dict[str, TreeEntry]:
             mend = "put the text itself there, or use a name that does not end in .md"
             assessment.problems.append(Problem(path, 1, "not_a_file", f"is {kind} where an item should be", mend))
     return found
+
+
+def _untouched(
+    repository: Repository, new: str, contested: Collection[str], changed: Collection[str], rules: TreeRules
+) -> dict[str, TreeEntry]:
+    """Path → entry of the contested files that are still there as they were."""
+    tree = {path: entry for entry in repository.tree(new) if (path := names.decoded(entry.path)) is not None}
+    return {
+        path: tree[path]
+        for path in contested
+        if path in tree and path not in changed and tree[path].mode in _FILE_MODES and rules.is_item(path)
+    }
 
 
 def _within_size(
@@ -211,7 +237,8 @@ def judge(
     strict = assessment.settings.admission is Admission.STRICT
     refusals, tolerated = list(fatal), []
     for problem in assessment.problems:
-        if problem.fatal or (strict and problem.path in touched):
+        # A file that was broken before never blocks somebody else's push.
+        if problem.path in touched and (problem.fatal or strict):
             refusals.append(problem)
         else:
             tolerated.append(problem)
@@ -241,7 +268,7 @@ def _size_problems(repository: Repository, changes: list[Change], limits: Limits
         if sizes.get(entry.sha, 0) > limits.file_bytes:
             what = f"has {sizes[entry.sha]:,} bytes; a file has at most {limits.file_bytes:,}"
             yield Problem(names.shown(entry.path), 1, "too_large", what, "keep it elsewhere and link to it", fatal=True)
-        if entry.is_file and entry.mode not in _FILE_MODES:
+        if entry.mode not in _MODES:
             what = f"has the mode {entry.mode}"
             yield Problem(names.shown(entry.path), 1, "unsafe_mode", what, "git update-index --chmod=-x it", fatal=True)
 
@@ -259,15 +286,20 @@ def _right_problems(
         yield Problem(SETTINGS_FILE, 1, "forbidden", what, "ask an administrator of its space", fatal=True)
     if rights.delete or old is None:
         return
-    arrived = {change.new.sha for change in changes if change.old is None and change.new is not None}
+    added = {change.path for change in changes if change.old is None}
+    arrived = {item.entry.sha for item in assessment.items if item.entry.path in added}
     kept_ids = {item.document.explicit_id for item in assessment.items}
-    removed = [change.old for change in changes if change.new is None and change.old is not None]
-    for entry, raw in zip(removed, (blob for _, blob in repository.blobs(e.sha for e in removed)), strict=True):
-        path = names.decoded(entry.path)
-        if path is None or not assessment.rules.is_item(path) or entry.sha in arrived:
-            continue  # a file that moved as it was is renamed, not deleted
+    removed: dict[str, TreeEntry] = {}
+    for change in changes:
+        path, old_entry = names.decoded(change.path), change.old
+        if change.new is not None or old_entry is None or path is None or not assessment.rules.is_item(path):
+            continue
+        if old_entry.mode in _FILE_MODES and old_entry.sha not in arrived:  # moved as it was: renamed, not deleted
+            removed[path] = old_entry
+    texts = dict(repository.blobs({entry.sha for entry in removed.values()}))
+    for path, entry in removed.items():
         try:
-            explicit = parse_document(raw).explicit_id
+            explicit = parse_document(texts[entry.sha]).explicit_id
         except DocumentProblem:
             explicit = None
         if explicit is None or explicit not in kept_ids:

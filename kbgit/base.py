@@ -46,7 +46,7 @@ class BaseKey:
 
     def __post_init__(self) -> None:
         kind, _, name = self.space.partition(":")
-        if f"{kind}:" not in (PERSONAL, TEAM) or not _USER.fullmatch(name):
+        if f"{kind}:" not in (PERSONAL, TEAM) or not _USER.fullmatch(name) or ".." in name:
             raise InvalidName(f"{self.space[:100]!r} is no space; expected personal:USER or team:NAME")
         if not _SLUG.fullmatch(self.slug) or self.slug.endswith(".git") or ".." in self.slug:
             raise InvalidName(
@@ -92,7 +92,9 @@ def check_user_name(name: str) -> str:
 def slug_from(name: str) -> str:
     """A base name made from a file name: lower case, the rest dashes. Raises `InvalidName` if nothing is left."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-    slug = re.sub(r"[^a-z0-9._-]+", "-", plain).strip("-._").replace("..", ".")[:100].strip("-._")
+    slug = re.sub(r"\.{2,}", ".", re.sub(r"[^a-z0-9._-]+", "-", plain)).strip("-._")[:100].strip("-._")
+    while slug.endswith(".git"):
+        slug = slug.removesuffix(".git").strip("-._")
     if not slug:
         raise InvalidName(f"no name for a base can be made from {name[:100]!r}; give one with --name")
     return slug

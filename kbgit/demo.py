@@ -72,7 +72,7 @@ class Demonstration:
         askpass = self._scratch / "askpass"
         askpass.write_text(_ASKPASS)
         askpass.chmod(stat.S_IRWXU)
-        self._command("kbgit", "init", str(self.home), "--owner", "ada", shown=3)
+        self._command("kbgit", "init", str(self.home), "--owner", "ada", shown=1)
         for name in BASES:
             self._command("kbgit", "base", "import", name, "--from", str(sample_bases() / name), shown=1)
         self._token = (self.home / "owner-token").read_text().strip()
@@ -84,7 +84,7 @@ class Demonstration:
         """A writer clones over HTTP, edits, pushes; the hooks answer."""
         heading("A writer clones a base over HTTP, edits an item and pushes")
         self._command("git", "clone", "--quiet", f"{self._url}/git/~ada/engineering-runbooks.git", str(self.work))
-        item = self.work / "platform" / "crash-loop.md"
+        item = self.work / "platform" / "kubernetes-crash-loops.md"
         text = item.read_text()
         expect("kubectl logs --previous" in text, "the crash loop runbook names the command")
         item.write_text(text.replace("kubectl logs --previous", "kubectl logs --previous --timestamps", 1))

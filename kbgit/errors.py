@@ -15,6 +15,7 @@
     ├── Conflict                  conflict               409
     │   ├── AlreadyExists         already_exists         409
     │   ├── AmbiguousItem         ambiguous_item         409  one id in several bases that the caller may see
+    │   ├── StaleRevision         stale_revision         409  the item changed since the revision that was expected
     │   ├── BaseArchived          base_archived          409
     │   └── ItemNotPublished      item_not_published     409  draft or archived, asked for without a pin
     ├── ItemDeleted               item_deleted           410  its file was removed; pinned citations still resolve
@@ -147,6 +148,12 @@ class AmbiguousItem(Conflict):
     """One id in several bases that the caller may see; `details.bases` names them."""
 
     code = "ambiguous_item"
+
+
+class StaleRevision(Conflict):
+    """The item changed since `details.expected`; `details.diff` says how, and nothing was written."""
+
+    code = "stale_revision"
 
 
 class BaseArchived(Conflict):

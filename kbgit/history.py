@@ -4,25 +4,29 @@ A commit is a revision of an item when the item's file in it differs from that i
 `git log --full-history -c --name-only` shows for it. Its number is the count of such commits in its own history, itself
 included; where no merge threw a change away, that is `git rev-list --count <commit> -- <path>`. A commit that removes the
 file counts too, as it does for Git, but shows nothing and cannot be read.
+
+Every `.md` file has revisions, whether or not the base's settings make it an item: so neither a change of those settings
+nor its undoing changes a number. Where two files of a commit claim one id, only what happens to the file that had it counts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from kbgit import names
 from kbgit.admission import Assessment, ItemFile
 from kbgit.base import BaseSettings, TreeRules
 from kbgit.catalogue import Catalogue
-from kbgit.errors import DocumentProblem, GitFailure
+from kbgit.errors import DocumentProblem
 from kbgit.item import Document, ItemStatus, item_id, parse_document, title_of
 from kbgit.rows import CommitRow, ItemRow, Publication, RevisionRow
 from kbgit.store import Change, Commit, Repository, TreeEntry
 
 _FILE_MODES = ("100644", "100755")
 _NAMELESS = parse_document(b"")
+_ANYWHERE = TreeRules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +54,18 @@ def read_history(
     commits = list(repository.commits(shas))
     changes = dict(repository.commit_changes(shas)) if shas else {}
     documents = _documents(repository, changes, assessment)
+    published = {(item.item_id, item.path, item.entry.sha) for item in assessment.items}
+    holders = _Holders(repository, catalogue, base, slug)
     numbering = _Numbering(repository, catalogue, base, commits, start, old_head)
     revisions: list[RevisionRow] = []
     for offset, commit in enumerate(commits):
         numbering.enter(commit, start + offset)
-        touched = _touched(changes.get(commit.sha, []), documents, assessment.rules, slug)
+        changed = {change.path for change in changes.get(commit.sha, [])}
+        touched = _touched(changes.get(commit.sha, []), documents, published, slug)
         for touched_id, (path, blob, document) in touched.items():
+            if holders.has_other(commit.sha, touched_id, path, changed):
+                continue
+            holders.note(touched_id, path)
             status = (document.status if document else None) or settings.default_status
             revisions.append(
                 RevisionRow(
@@ -68,7 +78,7 @@ def read_history(
                     blob=blob,
                     status=status,
                     content_hash=document.content_hash if document else "",
-                    was_published=bool(document) and status is ItemStatus.PUBLISHED,
+                    was_published=bool(document) and status is ItemStatus.PUBLISHED and assessment.rules.is_item(path),
                 )
             )
     rows = [
@@ -84,7 +94,15 @@ def read_history(
         )
         for offset, commit in enumerate(commits)
     ]
-    items = _place(assessment.items, revisions, catalogue, base, settings)
+    items = []
+    latest = {(row.item_id, row.path, row.blob): row for row in revisions}  # later ones replace earlier ones
+    for file in assessment.items:
+        found = latest.get((file.item_id, file.path, file.entry.sha))
+        if found is None:
+            found = catalogue.revision_with(base, file.item_id, file.path, file.entry.sha)
+        if found is None:
+            found = _inherit(file, revisions, rows[-1], numbering, base)
+        items.append(_item_row(file, found, settings))
     return History(rows, revisions, items)
 
 
@@ -97,7 +115,7 @@ def _documents(
     for commit_changes in changes.values():
         for change in commit_changes:
             path = names.decoded(change.path)
-            if path is not None and assessment.rules.is_item(path):
+            if path is not None and _ANYWHERE.is_item(path):
                 for entry in (change.old, change.new):
                     if entry is not None and entry.mode in _FILE_MODES and entry.sha not in found:
                         wanted.add(entry.sha)
@@ -113,17 +131,22 @@ Touched = tuple[str, str | None, Document | None]
 
 
 def _touched(
-    changes: list[Change], documents: Mapping[str, Document | None], rules: TreeRules, slug: str
+    changes: list[Change],
+    documents: Mapping[str, Document | None],
+    published: Collection[tuple[str, str, str]],
+    slug: str,
 ) -> dict[str, Touched]:
     """Item id → (path, blob, document) of each item whose file this commit changes; blob None where it is removed.
 
-    A file that moved within the commit and kept its id appears once, where it is now.
+    A file that moved within the commit and kept its id appears once, where it is now. Of several files that claim an id,
+    the one counts that is `published` with it (id, path, blob), else the one that had it before, else the first.
     """
     arrived: dict[str, Touched] = {}
+    claims: dict[str, tuple[bool, bool]] = {}
     left: dict[str, Touched] = {}
     for change in changes:
         path = names.decoded(change.path)
-        if path is None or not rules.is_item(path):
+        if path is None or not _ANYWHERE.is_item(path):
             continue
         before, after = (_known(entry, documents) for entry in (change.old, change.new))
         # A file that cannot be read as an item keeps the id that its path had, so that Git's count stays ours.
@@ -132,7 +155,9 @@ def _touched(
         if change.new is None or after is None:
             left.setdefault(new_id, (path, None, None))
         else:
-            arrived.setdefault(new_id, (path, change.new.sha, after))
+            claim = ((new_id, path, change.new.sha) in published, new_id == old_id)
+            if new_id not in arrived or claim > claims[new_id]:
+                arrived[new_id], claims[new_id] = (path, change.new.sha, after), claim
             if old_id is not None:
                 left.setdefault(old_id, (path, None, None))
     return {**left, **arrived}
@@ -142,41 +167,82 @@ def _known(entry: TreeEntry | None, documents: Mapping[str, Document | None]) ->
     return documents.get(entry.sha) if entry is not None and entry.mode in _FILE_MODES else None
 
 
-def _place(
-    files: Sequence[ItemFile],
-    revisions: Sequence[RevisionRow],
-    catalogue: Catalogue,
-    base: str,
-    settings: BaseSettings,
-) -> list[ItemRow]:
-    """Rows for the changed items, each at the latest revision that has its path and blob."""
-    latest = {(r.item_id, r.path, r.blob): r for r in revisions}  # later ones replace earlier ones
-    rows = []
-    for file in files:
-        document = file.document
-        found = latest.get((file.item_id, file.path, file.entry.sha))
-        if found is None:
-            found = catalogue.revision_with(base, file.item_id, file.path, file.entry.sha)
-        if found is None:
-            raise GitFailure(f"no commit in the history of {base} brings {names.shown(file.path)} as it is")
-        rows.append(
-            ItemRow(
-                base=base,
-                item_id=file.item_id,
-                path=file.path,
-                blob=file.entry.sha,
-                revision=found.sha,
-                number=found.number,
-                declared_status=document.status,
-                status=document.status or settings.default_status,
-                title=title_of(document, file.path),
-                description=document.description,
-                tags=document.tags,
-                metadata=document.metadata,
-                content_hash=document.content_hash,
-            )
+def _inherit(
+    file: ItemFile, revisions: list[RevisionRow], head: CommitRow, numbering: _Numbering, base: str
+) -> RevisionRow:
+    """The revision in which a file becomes the item because a rival gave up the id: the commit that did so, or the head."""
+    given_up = [place for place, row in enumerate(revisions) if row.item_id == file.item_id]
+    if given_up:
+        place = given_up[-1]
+        revisions[place] = replace(
+            revisions[place], path=file.path, blob=file.entry.sha, content_hash=file.document.content_hash
         )
-    return rows
+        return revisions[place]
+    row = RevisionRow(
+        base=base,
+        item_id=file.item_id,
+        sha=head.sha,
+        number=numbering.next(file.item_id),
+        position=head.position,
+        path=file.path,
+        blob=file.entry.sha,
+        status=file.document.status or ItemStatus.DRAFT,
+        content_hash=file.document.content_hash,
+        was_published=False,
+    )
+    revisions.append(row)
+    return row
+
+
+def _item_row(file: ItemFile, revision: RevisionRow, settings: BaseSettings) -> ItemRow:
+    document = file.document
+    return ItemRow(
+        base=revision.base,
+        item_id=file.item_id,
+        path=file.path,
+        blob=file.entry.sha,
+        revision=revision.sha,
+        number=revision.number,
+        declared_status=document.status,
+        status=document.status or settings.default_status,
+        title=title_of(document, file.path),
+        description=document.description,
+        tags=document.tags,
+        metadata=document.metadata,
+        content_hash=document.content_hash,
+    )
+
+
+class _Holders:
+    """Which file has an id, as far as the history is read; asked when another file claims it or gives it up."""
+
+    def __init__(self, repository: Repository, catalogue: Catalogue, base: str, slug: str) -> None:
+        self._repository = repository
+        self._catalogue = catalogue
+        self._base = base
+        self._slug = slug
+        self._paths: dict[str, str | None] = {}
+
+    def note(self, item: str, path: str) -> None:
+        """The item's file is, or was last, at `path`."""
+        self._paths[item] = path
+
+    def has_other(self, sha: str, item: str, path: str, changed: Collection[bytes]) -> bool:
+        """Whether in this commit a file that it leaves alone, and not the one at `path`, is the item."""
+        if "/" in item:
+            return False  # an id made from a path has no rival
+        if item not in self._paths:
+            known = self._catalogue.item(self._base, item)
+            self._paths[item] = known.path if known else None
+        holder = self._paths[item]
+        if holder is None or holder == path or holder.encode() in changed:
+            return False
+        for _, kind, raw in self._repository.git.objects([f"{sha}:{holder}"]):
+            try:
+                return kind == "blob" and item_id(parse_document(raw), self._slug, holder) == item
+            except DocumentProblem:
+                return False
+        return False
 
 
 class _Numbering:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import stat
 import sys
 from collections.abc import Mapping
@@ -63,7 +64,8 @@ class Home:
         if not file.is_file():
             raise HomeProblem(f"{path} is no kbgit home; `kbgit init {path}` makes one")
         try:
-            written = yaml.safe_load(file.read_text("utf-8")) or {}
+            # As texts: to YAML, `off` is a truth value and 0010 is eight; what a setting means is for its kind to say.
+            written = yaml.load(file.read_text("utf-8"), yaml.BaseLoader) or {}
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise InvalidSetting(f"{file} cannot be read: {error}") from None
         if not isinstance(written, dict):
@@ -86,6 +88,11 @@ class Home:
         return self.path / "index"
 
     @property
+    def doomed(self) -> Path:
+        """Repositories of bases whose permanent deletion has begun; empty but for a moment, or after a crash."""
+        return self.path / "deleting"
+
+    @property
     def models(self) -> Path:
         """Embedding models, written out once."""
         return self.path / "models"
@@ -101,14 +108,18 @@ class Home:
         return Limits(self.settings.item_max_kb * 1024, self.settings.file_max_mb * 1024 * 1024)
 
     def catalogue(self) -> Catalogue:
-        """Open the catalogue. A file of another version is set aside: its content can be derived again."""
+        """Open the catalogue. One that is damaged or of another version is removed: its content can be derived again."""
         path = self.path / "catalogue.sqlite"
-        catalogue = Catalogue(path)
-        if not catalogue.is_current_version:
-            catalogue.close()
-            self.discard_catalogue()
+        try:
             catalogue = Catalogue(path)
-        return catalogue
+            if catalogue.is_current_version:
+                return catalogue
+            catalogue.close()
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):  # busy, no space, no permission: not the file's fault
+                raise
+        self.discard_catalogue()
+        return Catalogue(path)
 
     def discard_catalogue(self) -> None:
         """Remove the catalogue's files, closed or damaged."""
@@ -139,7 +150,18 @@ class Home:
 
     def configure_repository(self, repository: Repository) -> None:
         """Set what kbgit relies on: its hooks, Git's own checks, and the publication log hidden from transfer."""
-        repository.configure(_REPOSITORY_SETTINGS | {"core.hooksPath": str(self.hooks.resolve())})
+        repository.configure(_REPOSITORY_SETTINGS | {"core.hooksPath": self._hooks_seen_from(repository)})
+
+    def _hooks_seen_from(self, repository: Repository) -> str:
+        # Relative, so that a home that was moved, copied or restored elsewhere still runs its own hooks.
+        return os.path.relpath(self.hooks.resolve(), repository.path.resolve())
+
+    def check_repository(self, repository: Repository) -> None:
+        """Raises `HomeProblem` unless Git runs this home's hooks for a push to `repository`."""
+        named = repository.git.run("config", "--default", "", "core.hooksPath").decode("utf-8", "surrogateescape")
+        if (repository.path / named.strip()).resolve() != self.hooks.resolve():
+            mend = "`kbgit hooks install --server` restores it"
+            raise HomeProblem(f"{repository.path} does not run the hooks of this home, so pushes go unchecked; {mend}")
 
     def base_keys(self) -> list[BaseKey]:
         """The bases whose repositories are there, by path."""
@@ -152,13 +174,15 @@ class Home:
     # Hooks
 
     def install_hooks(self) -> None:
-        """Write the hook scripts, and the name of the interpreter that runs them."""
+        """Write the hook scripts and the name of the interpreter that runs them, and have every repository run them."""
         self.hooks.mkdir(exist_ok=True)
         for name in SERVER_HOOKS:
             target = self.hooks / name
             target.write_bytes(hook_script(name))
             target.chmod(0o755)
         (self.hooks / "python").write_text(sys.executable + "\n")
+        for key in self.base_keys():
+            self.configure_repository(self.repository(key))
 
     def check_hooks(self) -> None:
         """Raises `HomeProblem` unless every hook is there, is ours and will be run: without them pushes are unchecked."""

@@ -9,8 +9,9 @@ whoever pushes by path holds the data directory itself and is named after their 
 
 from __future__ import annotations
 
-import getpass
 import os
+import pwd
+import sqlite3
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -20,7 +21,8 @@ from pathlib import Path
 from kbgit import config, names
 from kbgit.admission import Problem, Rights, Verdict, assess, judge
 from kbgit.base import BaseKey
-from kbgit.errors import KbgitError
+from kbgit.catalogue import Catalogue
+from kbgit.errors import HistoryRewritten, KbgitError
 from kbgit.home import Home
 from kbgit.publish import Announcement, announce, catch_up
 from kbgit.receipt import receipt
@@ -65,6 +67,9 @@ def main(arguments: list[str] | None = None) -> int:
     except KbgitError as error:
         _say([f"{error.code}: {error.message}"])
         return 1
+    except sqlite3.Error as error:
+        _say([f"index_failure: the catalogue cannot be used ({error}); `kbgit reindex` rebuilds it"])
+        return 1
 
 
 def _read_push(home_path: Path, stdin: bytes, environment: Mapping[str, str]) -> Push:
@@ -80,11 +85,19 @@ def _read_push(home_path: Path, stdin: bytes, environment: Mapping[str, str]) ->
         home=home,
         key=key,
         repository=Repository.at(path, git),
-        updates=[_ref_update(line) for line in stdin.decode("utf-8", "surrogateescape").splitlines()],
-        user=environment.get(USER) or f"local:{getpass.getuser()}",
+        updates=[_ref_update(line) for line in stdin.decode("utf-8", "surrogateescape").split("\n") if line],
+        user=environment.get(USER) or f"local:{_system_account()}",
         rights=rights,
         via=Via(environment.get(VIA, Via.PUSH.value)),
     )
+
+
+def _system_account() -> str:
+    """The name of the account that this process runs as, whatever its environment says; its number if it has no name."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
 
 
 def _ref_update(line: str) -> RefUpdate:
@@ -124,14 +137,35 @@ def _verdict(push: Push, old: str | None, new: str) -> Verdict:
     catalogue = push.home.catalogue()
     key, slug, limits = str(push.key), push.key.slug, push.home.limits
     try:
+        _complete_earlier_pushes(push, catalogue)
         # A proposal is judged by what it changes against the published branch.
         start = old or push.repository.head()
         assessment = assess(
-            push.repository, start, new, slug, lambda ids: catalogue.paths_by_folded_id(key, ids), limits
+            push.repository,
+            start,
+            new,
+            slug,
+            lambda ids: catalogue.paths_by_folded_id(key, ids),
+            limits,
+            catalogue.contested_paths(key),
         )
         return judge(push.repository, start, new, assessment, slug, push.rights, limits)
     finally:
         catalogue.close()
+
+
+def _complete_earlier_pushes(push: Push, catalogue: Catalogue) -> None:
+    """Catalogue what was published before, so that the gate knows which file has which id."""
+    catalogue.add_base(push.key)
+    # What is written here belongs to the repository and not to the quarantine of a push that may be refused.
+    settled = Git(push.repository.path, push.home.settings.git_timeout_seconds, clean_environment(os.environ))
+    try:
+        catch_up(Repository.at(settled.directory, settled), catalogue, catalogue.base(str(push.key)), push.home.limits)
+    except HistoryRewritten as error:
+        _say([error.message])  # the base has its alarm; a push may be what puts the branch back
+
+
+_USUAL = "refs/heads/master"
 
 
 def _published_branch(push: Push) -> str:
@@ -139,7 +173,7 @@ def _published_branch(push: Push) -> str:
     branch = push.repository.published_branch()
     pushed = [update.ref for update in push.updates if update.ref.startswith("refs/heads/") and update.new]
     if push.repository.ref(branch) is None and pushed and branch not in pushed:
-        return pushed[0]
+        return _USUAL if _USUAL in pushed else pushed[0]
     return branch
 
 
@@ -166,8 +200,6 @@ def post_receive(push: Push) -> int:
         _say([f"not published: {', '.join(names.shown(u.ref) for u in push.updates)} (only {branch} is)"])
         return 0
     repository = push.repository
-    if repository.published_branch() != branch:
-        repository.name_published_branch(branch)
     catalogue = push.home.catalogue()
     try:
         catalogue.add_base(push.key)

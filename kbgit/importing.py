@@ -6,8 +6,8 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -64,7 +64,7 @@ class Importer:
     def create(self, key: BaseKey, options: BaseOptions, branch: str = "main") -> BaseRow:
         """A new base whose first commit is its `base.yaml`; without options it stays empty. Raises `AlreadyExists`."""
         repository = self._home.create_repository(key, branch)
-        with _removed_on_failure(repository):
+        with self._removed_on_failure(repository, key):
             if options.given:
                 self._settle(repository, key, options, None)
             return self._publish(repository, key).base
@@ -75,7 +75,7 @@ class Importer:
         Options become one commit on top. Raises `AlreadyExists`, `GitFailure`, `PushRefused`.
         """
         repository = self._home.create_repository(key, branch or "main")
-        with _removed_on_failure(repository):
+        with self._removed_on_failure(repository, key):
             self._told(f"fetching {source}")
             branch = branch or _default_branch(repository, source)
             ref = f"refs/heads/{branch}"
@@ -98,11 +98,11 @@ class Importer:
         if not root.is_dir():
             raise InvalidRequest(f"{root} is not a directory")
         repository = self._home.create_repository(key)
-        with _removed_on_failure(repository):
+        with self._removed_on_failure(repository, key):
             self._told(f"reading {root}")
             files = {path.relative_to(root).as_posix(): path.read_bytes() for path in _files(root, self._told)}
-            given = replace(options, subdir=None)
-            if given.given:
+            given = replace(options, subdir=None).given
+            if given:
                 files[SETTINGS_FILE] = settings_text(files.get(SETTINGS_FILE), given)
             if not files:
                 raise InvalidRequest(f"{root} has no files")
@@ -113,13 +113,27 @@ class Importer:
             repository.move_ref(repository.published_branch(), commit, None)
             return self._publish(repository, key)
 
+    @contextmanager
+    def _removed_on_failure(self, repository: Repository, key: BaseKey) -> Iterator[None]:
+        """Remove a new base again if anything fails."""
+        try:
+            yield
+        except BaseException:
+            repository.close()
+            shutil.rmtree(repository.path, ignore_errors=True)
+            with suppress(OSError):  # the space has other bases
+                repository.path.parent.rmdir()
+            if str(key) in {str(base.key) for base in self._catalogue.bases()}:
+                self._catalogue.remove_base(str(key))
+            raise
+
     def _settle(self, repository: Repository, key: BaseKey, options: BaseOptions, head: str | None) -> None:
         """Commit `base.yaml` with the given options on top of `head`."""
         before = None
         if head is not None:
             found = list(repository.git.objects([f"{head}:{SETTINGS_FILE}"]))
             before = found[0][2] if found[0][1] == "blob" else None
-        text = settings_text(before, options)
+        text = settings_text(before, options.given)
         if text == before:
             return
         message = f"{'Change' if before else 'Add'} the settings of {key.slug}"
@@ -165,11 +179,12 @@ def identity(user: str) -> str:
     return f"{name} <{name}@kbgit.localhost>"
 
 
-def settings_text(before: bytes | None, options: BaseOptions) -> bytes:
-    """`base.yaml` with the given options set; other lines stay as they are."""
+def settings_text(before: bytes | None, given: Mapping[str, str]) -> bytes:
+    """`base.yaml` with the given settings; other lines stay as they are."""
     lines = before.decode("utf-8", "replace").splitlines() if before else []
-    for key, value in options.given.items():
-        line = f"{key}: {yaml.safe_dump(value, default_style=None, allow_unicode=True, width=10**6).splitlines()[0]}"
+    for key, value in given.items():
+        style = None if value.isprintable() else '"'  # between double quotes a line end is written as an escape
+        line = f"{key}: {yaml.safe_dump(value, default_style=style, allow_unicode=True, width=10**6).splitlines()[0]}"
         places = [number for number, text in enumerate(lines) if text.startswith(f"{key}:")]
         if places:
             lines[places[0]] = line
@@ -221,14 +236,3 @@ def _files(root: Path, told: Told) -> Iterator[Path]:
                 yield path
             else:
                 told(f"left out: {path} is no regular file")
-
-
-@contextmanager
-def _removed_on_failure(repository: Repository) -> Iterator[None]:
-    """Remove a new repository again if anything fails."""
-    try:
-        yield
-    except BaseException:
-        repository.close()
-        shutil.rmtree(repository.path, ignore_errors=True)
-        raise

@@ -14,7 +14,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -121,7 +121,7 @@ def catch_up(
     Raises `HistoryRewritten` (and keeps what is published) when the branch no longer contains what was published.
     """
     head = repository.head()
-    if head is not None and head == base.head and not (repository.path / _OUTBOX / head).exists():
+    if head is not None and head == base.head and not base.alarm and not (repository.path / _OUTBOX / head).exists():
         return base
     with base_lock(repository):
         started = clock()
@@ -143,6 +143,9 @@ def catch_up(
         _clear_outbox(repository, started - 3600)
         if base.head is not None:
             (repository.path / _OUTBOX / base.head).unlink(missing_ok=True)
+        if base.alarm:
+            catalogue.raise_alarm(str(base.key), "")  # whatever it was, the branch shows what is published
+            base = replace(base, alarm="")
         return base
 
 
@@ -152,18 +155,22 @@ def _follows(entry: Commit, previous: Commit | None) -> bool:
 
 def _log_new_heads(repository: Repository, catalogue: Catalogue, base: BaseRow, clock: Clock) -> None:
     """Append to the log what the branch shows and the log does not: each announced head in turn, then the head."""
-    head = repository.head()
     last_entry = repository.ref(PUBLICATION_LOG)
     logged = _head_of(next(repository.commits([last_entry]))) if last_entry else None
+    announced = _announced(repository)
+    if logged is None:
+        _adopt_first_branch(repository, announced)
+    head = repository.head()
     if head is None:
-        if logged is not None:
+        if logged is not None or base.head is not None:
             _refuse_rewrite(catalogue, base, "the published branch is gone")
         return
+    if logged is None and base.head is not None:
+        _refuse_rewrite(catalogue, base, "the publication log is gone, or this is another repository")
     if head == logged:
         return
     if logged is not None and not (repository.has_commit(logged) and repository.is_ancestor(logged, head)):
         _refuse_rewrite(catalogue, base, f"the published branch no longer contains {logged}")
-    announced = _announced(repository)
     steps = []
     cursor: str | None = head
     while cursor in announced and cursor != logged:
@@ -177,6 +184,15 @@ def _log_new_heads(repository: Repository, catalogue: Catalogue, base: BaseRow, 
         steps = [known] if known else [Announcement("", logged, head, "unknown", Via.UNKNOWN, int(clock()))]
     for step in reversed(steps):
         last_entry = repository.append_to_log(_entry_message(step), step.new, last_entry, step.at)
+
+
+def _adopt_first_branch(repository: Repository, announced: Mapping[str, Announcement]) -> None:
+    """In a repository whose HEAD names no branch that exists, the branch of the first push is the published one."""
+    if repository.head() is not None:
+        return
+    for announcement in announced.values():
+        if repository.ref(announcement.ref) == announcement.new:
+            repository.name_published_branch(announcement.ref)
 
 
 def _refuse_rewrite(catalogue: Catalogue, base: BaseRow, why: str) -> None:
@@ -214,7 +230,15 @@ def _apply(repository: Repository, catalogue: Catalogue, base: BaseRow, entry: C
         published_at=int(trailers.get("Kbgit-Published-At", entry.committed_at)),
     )
     slug = base.key.slug
-    assessment = assess(repository, base.head, head, slug, lambda ids: catalogue.paths_by_folded_id(key, ids), limits)
+    assessment = assess(
+        repository,
+        base.head,
+        head,
+        slug,
+        lambda ids: catalogue.paths_by_folded_id(key, ids),
+        limits,
+        catalogue.contested_paths(key),
+    )
     old_settings = read_settings(repository, base.head, slug)[0]
     history = read_history(repository, catalogue, key, slug, base.head, assessment, publication)
     step = Step(
@@ -242,6 +266,23 @@ def rebuild(
     """Derive a base's rows anew from its publication log."""
     catalogue.reset(base.key)
     return catch_up(repository, catalogue, catalogue.base(str(base.key)), limits, progress=progress)
+
+
+def accept_rewrite(
+    repository: Repository, catalogue: Catalogue, base: BaseRow, user: str, limits: Limits, clock: Clock = time.time
+) -> BaseRow:
+    """Publish the branch as it is, though it does not contain what was published: an operator's decision.
+
+    The log goes on, so what was published before keeps its revisions and its citations. Raises `GitFailure` when there is
+    no branch to accept.
+    """
+    head = repository.head()
+    if head is None:
+        raise GitFailure(f"{base.key}: the published branch is gone; put it back first, at any commit")
+    with base_lock(repository):
+        step = Announcement(repository.published_branch(), base.head, head, user, Via.PUSH, int(clock()))
+        repository.append_to_log(_entry_message(step), head, repository.ref(PUBLICATION_LOG), step.at)
+    return rebuild(repository, catalogue, base, limits)
 
 
 def repositories_below(directory: Path) -> Sequence[Path]:

@@ -96,7 +96,7 @@ def receipt(repository: Repository, catalogue: Catalogue, base: BaseRow, old: st
     touched = set(paths)
     problems = [problem for problem in catalogue.problems(key) if problem.path in touched]
     alive = {item.item_id for item in items}
-    removed = sorted(set(catalogue.removed_since(key, old)) - alive)
+    removed = sorted({item_id for item_id, path in catalogue.removed_since(key, old) if rules.is_item(path)} - alive)
     return Receipt(base, items, removed, problems, list(_others(changes, rules)))
 
 

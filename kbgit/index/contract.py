@@ -57,10 +57,11 @@ class IndexedPassage:
 class IndexUpdate:
     """The step of one base from whatever is indexed to `head`: atomic, and idempotent.
 
-    Every passage of the items in `removed` goes, then `added` comes. An item that changed is in both.
+    Every passage of the items in `removed` goes, then `added` comes. An item that changed is in both. A `head` of None
+    says that more steps follow before any head is reached: the stamp stays as it is.
     """
 
-    head: str
+    head: str | None
     removed: frozenset[str]
     added: Sequence[IndexedPassage]
 
@@ -101,16 +102,30 @@ class Scores(Protocol):
     A passage that a required phrase or an exclusion rules out is not among the n.
     """
 
-    lexical: Floats
-    """BM25 scores, shape (n,); 0 where no query term occurs."""
-    lexical_bound: float
-    """The query's own upper bound of `lexical`, unseen terms included; > 0."""
-    cosine: Floats | None
-    """Cosine similarities, shape (n,), NaN where a passage has no vector yet; None when the leg was not asked."""
-    cosine_floor: float
-    """The median cosine between unrelated texts, from which a cosine begins to mean something."""
-    item: Integers
-    """Item ordinal of each passage, shape (n,): passages of one item share it. Not stable between queries."""
+    @property
+    def lexical(self) -> Floats:
+        """BM25 scores, shape (n,); 0 where no query term occurs."""
+        ...
+
+    @property
+    def lexical_bound(self) -> float:
+        """The query's own upper bound of `lexical`, unseen terms included; > 0."""
+        ...
+
+    @property
+    def cosine(self) -> Floats | None:
+        """Cosine similarities, shape (n,), NaN where a passage has no vector yet; None when the leg was not asked."""
+        ...
+
+    @property
+    def cosine_floor(self) -> float:
+        """The median cosine between unrelated texts, from which a cosine begins to mean something."""
+        ...
+
+    @property
+    def item(self) -> Integers:
+        """Item ordinal of each passage, shape (n,): passages of one item share it. Not stable between queries."""
+        ...
 
     def passage(self, row: int) -> IndexedPassage:
         """The passage at `row` (0 ≤ row < n)."""

@@ -54,6 +54,10 @@ class Git:
         """True for exit code 0, false for 1; anything else raises `GitFailure`."""
         return self.complete(*arguments, allow=(0, 1)).returncode == 0
 
+    def succeeds_quietly(self, *arguments: str) -> bool:
+        """Whether the command ends with exit code 0; for questions to which Git answers "no" with 128."""
+        return self.complete(*arguments, allow=(0, 1, 128)).returncode == 0
+
     def complete(
         self, *arguments: str, stdin: bytes = b"", allow: Sequence[int] = (0,), extra: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[bytes]:
@@ -103,7 +107,7 @@ class Git:
                         header = process.stdout.readline().split()
                         if len(header) < 2:
                             raise GitFailure("git cat-file ended early")
-                        if header[-1] == b"missing":
+                        if len(header) < 3 or header[-1] == b"missing":  # newer ones say "submodule" of one
                             yield name, "missing", b""
                             continue
                         content = process.stdout.read(int(header[2]))

@@ -19,6 +19,7 @@ PUBLICATION_LOG = "refs/kbgit/publications"
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 NO_OBJECT = "0" * 40
 _SHA = re.compile(r"[0-9a-f]{40}")
+_LATEST = 2**63 - 1  # a commit may claim any date; this is what Git itself can hold
 
 
 def is_sha(text: str) -> bool:
@@ -122,7 +123,7 @@ class Repository:
             listing = (self.path / "packed-refs").read_text("utf-8", "surrogateescape")
         except FileNotFoundError:
             return None
-        for line in listing.splitlines():
+        for line in listing.split("\n"):  # a name may have characters that Python takes for line ends
             sha, _, ref = line.partition(" ")
             if ref == name:
                 return sha
@@ -131,7 +132,7 @@ class Repository:
     def refs(self) -> dict[str, str]:
         """Every ref and its object."""
         listing = self.git.run("for-each-ref", "--format=%(objectname) %(refname)").decode("utf-8", "surrogateescape")
-        return {name: sha for sha, _, name in (line.partition(" ") for line in listing.splitlines())}
+        return {name: sha for sha, _, name in (line.partition(" ") for line in listing.split("\n") if line)}
 
     def move_ref(self, name: str, new: str, old: str | None) -> None:
         """Compare-and-set: from `old` (None: must not exist) to `new`. Raises `GitFailure` when it moved meanwhile."""
@@ -145,7 +146,7 @@ class Repository:
 
     def has_commit(self, sha: str) -> bool:
         """Whether a commit of that name is stored."""
-        return self.git.complete("cat-file", "-e", f"{sha}^{{commit}}", allow=(0, 1, 128)).returncode == 0
+        return self.git.succeeds_quietly("cat-file", "-e", f"{sha}^{{commit}}")
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Whether `old` is in the history of `new`."""
@@ -273,7 +274,7 @@ class Repository:
 
     def append_to_log(self, message: str, head: str, previous: str | None, when: int) -> str:
         """Add an entry to the publication log: a commit with the empty tree, whose last parent is `head`."""
-        if self.git.complete("cat-file", "-e", EMPTY_TREE, allow=(0, 1, 128)).returncode:
+        if not self.git.succeeds_quietly("cat-file", "-e", EMPTY_TREE):
             self.git.run("hash-object", "-w", "-t", "tree", "--stdin")
         parents = [argument for sha in (previous, head) if sha for argument in ("-p", sha)]
         identity = {
@@ -304,26 +305,33 @@ class Repository:
 
 def _parse_commit(sha: str, content: bytes) -> Commit:
     head, _, message = content.partition(b"\n\n")
-    fields: dict[str, list[str]] = {}
-    for line in head.decode("utf-8", "replace").split("\n"):
-        if not line.startswith(" "):  # continuation lines belong to signatures
-            key, _, value = line.partition(" ")
+    fields: dict[bytes, list[bytes]] = {}
+    for line in head.split(b"\n"):
+        if not line.startswith(b" "):  # continuation lines belong to signatures
+            key, _, value = line.partition(b" ")
             fields.setdefault(key, []).append(value)
-    encoding = fields.get("encoding", ["utf-8"])[0]
+    encoding = fields.get(b"encoding", [b"utf-8"])[0].decode("ascii", "replace")
+    committer, seconds = _identity(_decoded(fields.get(b"committer", [b""])[0], encoding))
+    author, _ = _identity(_decoded(fields.get(b"author", [b""])[0], encoding))
+    parents = tuple(parent.decode("ascii", "replace") for parent in fields.get(b"parent", ()))
+    signed = b"gpgsig" in fields or b"gpgsig-sha256" in fields
+    return Commit(sha, parents, author, committer, seconds, _decoded(message, encoding).strip("\n"), signed)
+
+
+def _decoded(raw: bytes, encoding: str) -> str:
+    """A commit's words in the encoding that it claims, if that is one and they are in it; else in UTF-8."""
     try:
-        text = message.decode(encoding, "replace")
-    except LookupError:
-        text = message.decode("utf-8", "replace")
-    committer, seconds = _identity(fields.get("committer", [""])[0])
-    author, _ = _identity(fields.get("author", [""])[0])
-    signed = "gpgsig" in fields or "gpgsig-sha256" in fields
-    return Commit(sha, tuple(fields.get("parent", ())), author, committer, seconds, text.strip("\n"), signed)
+        text = raw.decode(encoding)
+        text.encode()  # some encodings can spell what is no text, a lone surrogate
+        return text
+    except (LookupError, UnicodeError):
+        return raw.decode("utf-8", "replace")
 
 
 def _identity(text: str) -> tuple[str, int]:
     """`Name <address> seconds zone` → (`Name <address>`, seconds)."""
     match = re.fullmatch(r"(.*>) (-?\d+) [+-]\d+", text)
-    return (match[1], int(match[2])) if match else (text, 0)
+    return (match[1], max(-_LATEST, min(int(match[2]), _LATEST))) if match else (text, 0)
 
 
 def _raw_differences(raw: bytes) -> Iterator[tuple[str, list[Change]]]:

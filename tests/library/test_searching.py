@@ -17,7 +17,7 @@ from kbgit.ranking import Mode
 from tests.library.conftest import OPERATOR, embed_all, reader_of
 from tests.writing import text
 
-PUBLISHED = 62  # items of the sample bases
+PUBLISHED = 64  # items of the sample bases
 FIXED = ("knowledge_item_id", "knowledge_revision_id", "title", "content", "reference", "score")
 
 

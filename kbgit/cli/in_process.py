@@ -1,0 +1,104 @@
+"""The home, opened in this process while no server runs. Importing this brings the index's and the models' libraries."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from kbgit.access import Principal
+from kbgit.assemble import Runtime, open_runtime
+from kbgit.base import BaseKey
+from kbgit.cli import terminal
+from kbgit.cli.client import Json
+from kbgit.cli.homes import owner_of
+from kbgit.errors import EmbeddingFailure, KbgitError
+from kbgit.home import Home
+from kbgit.indexer import Progress
+from kbgit.library import SearchRequest
+
+
+class HomeClient:
+    """A library in this process, asked by the owner of the home."""
+
+    def __init__(self, runtime: Runtime, progress: terminal.ProgressLine) -> None:
+        self.origin = f"the home {runtime.home.path}, opened by this command"
+        self.runtime = runtime
+        self._progress = progress
+        self._caller = Principal(owner_of(runtime.home, runtime.accounts), operator=True)
+
+    def __enter__(self) -> HomeClient:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._progress.wipe()
+        self.runtime.stop()
+
+    def bring_up_to_date(self, *, embed: bool) -> None:
+        """Publish and index what the branches show. What is wrong with one base is said, and stops no other."""
+        for key in self.runtime.home.base_keys():
+            try:
+                self.runtime.indexer.synchronise(key)
+            except KbgitError as error:
+                self._progress.wipe()
+                terminal.note(f"{key} is answered as it was: {error.message}")
+        if embed:
+            self.embed()
+        self._progress.wipe()
+
+    def embed(self) -> None:
+        """Give every passage its vector. Says so where the model cannot be used."""
+        try:
+            while self.runtime.indexer.embed_some():
+                pass
+        except EmbeddingFailure as error:
+            self.runtime.indexer.embedding_problem = error.message
+            self._progress.wipe()
+            terminal.note(f"passages are left without vectors: {error.message}")
+
+    def search(self, body: Json) -> Json:
+        """As the API's."""
+        request = SearchRequest.from_json(body, self.runtime.home.settings)
+        return self.runtime.library.search(request, self._caller).as_json()
+
+    def read(self, item_id: str, revision: str | None, base: str | None) -> Json:
+        """As the API's."""
+        return self.runtime.library.read(item_id, self._caller, revision=revision, base=base).as_json()
+
+    def resolve(self, reference: str, base: str | None) -> Json:
+        """As the API's."""
+        return self.runtime.library.resolve(reference, self._caller, base=base).as_json()
+
+    def revisions(self, item_id: str, base: str | None, cursor: str | None, limit: int) -> Json:
+        """As the API's."""
+        page = self.runtime.library.revisions(item_id, self._caller, base=base, cursor=cursor, limit=limit)
+        return page.as_json()
+
+    def diff(self, item_id: str, old: str, new: str, base: str | None) -> Json:
+        """As the API's."""
+        return self.runtime.library.diff(item_id, self._caller, old=old, new=new, base=base).as_json()
+
+    def bases(self) -> Json:
+        """As the API's."""
+        return {"bases": [view.as_json() for view in self.runtime.library.bases(self._caller)]}
+
+    def base(self, key: BaseKey) -> Json:
+        """As the API's."""
+        return self.runtime.library.base(str(key), self._caller).as_json()
+
+    def status(self) -> Json:
+        """As the API's."""
+        return self.runtime.library.status(self._caller).as_json()
+
+
+def open_home(home: Home, api_key: str | None) -> HomeClient:
+    """Open a home, showing progress on a terminal. Raises `HomeLocked` while another process owns its index."""
+    line = terminal.ProgressLine()
+
+    def show(step: Progress) -> None:
+        line.count(f"{step.what} ({step.base})", step.done, step.total)
+
+    runtime = open_runtime(home, progress=show, api_key=api_key)
+    try:
+        return HomeClient(runtime, line)
+    except BaseException:
+        runtime.stop()
+        raise

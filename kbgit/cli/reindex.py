@@ -1,0 +1,91 @@
+"""`kbgit reindex`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from kbgit.base import BaseKey
+from kbgit.cli import terminal
+from kbgit.cli.base_names import base_key
+from kbgit.cli.client import Client, running_server, server_client
+from kbgit.cli.homes import home_of
+from kbgit.cli.lazy import load
+from kbgit.cli.options import home_option, json_option, pass_session
+from kbgit.cli.output import answer
+from kbgit.cli.session import Session
+from kbgit.errors import HomeLocked
+
+_POLL_SECONDS = 0.2
+
+
+@click.command(short_help="Bring the index up to date, or build it anew.")
+@click.argument("bases", nargs=-1, metavar="[BASE]…")
+@click.option("--full", "--force", "full", is_flag=True, help="Forget what was derived, and derive it from Git again.")
+@home_option
+@json_option
+@pass_session
+def reindex(session: Session, bases: Sequence[str], full: bool, as_json: bool) -> None:
+    """Bring the index of the given bases (default: all) to what is published, every passage with its vector.
+
+    With --full the catalogue and the index of these bases are thrown away and derived from Git anew; vectors of
+    passages that stay the same are kept. A running server does the first by itself, so the command only waits for it;
+    the second needs the server to be stopped, because one process at a time owns the index.
+
+    \b
+    Examples:
+      kbgit reindex
+      kbgit reindex --full runbooks
+    """
+    home = home_of(session)
+    keys = [base_key(home, name) for name in bases] or home.base_keys()
+    server = running_server(home)
+    if server is None:
+        # Not imported above: see kbgit.cli.client.reach.
+        rows = load("kbgit.cli.rebuilding:bring_to_head")(home, session.embedder_api_key, keys, full=full)
+    elif full:
+        raise HomeLocked(
+            f"the server at {server.url} (process {server.pid}) owns the index; stop it, run this again, then start it",
+            {"pid": server.pid, "url": server.url},
+        )
+    else:
+        rows = _await_server(server_client(home, server), keys)
+    answer({"type": "reindexed", "full": full, "bases": rows}, map(_line, rows), as_json=as_json)
+    if any(row["problem"] for row in rows):
+        raise click.exceptions.Exit(3)
+
+
+def _await_server(client: Client, keys: Sequence[BaseKey]) -> list[dict[str, Any]]:
+    """Wait until the server has done what it does anyway; a base with an alarm is not waited for."""
+    progress = terminal.ProgressLine()
+    wanted = {str(key) for key in keys}
+    while True:
+        told = client.status()
+        rows = [_row(base, told) for base in told["bases"] if base["key"] in wanted]
+        if all(row["problem"] or row["done"] for row in rows):
+            progress.wipe()
+            return rows
+        progress.count("passages embedded", sum(r["vectors"] for r in rows), sum(r["passages"] for r in rows))
+        time.sleep(_POLL_SECONDS)
+
+
+def _row(base: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    freshness = base["freshness"]
+    is_embedded = told["embedder"] == "none" or freshness["vectors"] == freshness["passages"]
+    return {
+        "base": base["key"],
+        "head": freshness["indexed"],
+        "passages": freshness["passages"],
+        "vectors": freshness["vectors"],
+        "done": freshness["published"] == freshness["indexed"] and is_embedded,
+        "problem": freshness.get("alarm") or (None if is_embedded else told["embedding_problem"]),
+    }
+
+
+def _line(row: dict[str, Any]) -> str:
+    head = (row["head"] or "nothing")[:12]
+    text = f"{row['base']} at {head}: {row['passages']:,} passages, {row['vectors']:,} with a vector"
+    return f"{text}; {terminal.line(row['problem'])}" if row["problem"] else text

@@ -1,0 +1,453 @@
+"""The vectors of one base: in Chroma on disk, and exactly in memory. The only module that knows Chroma.
+
+    store = VectorStore(directory, fingerprint, dimension)
+    store.add({key: vector})                      # unit vectors by the SHA-256 of the text that was embedded
+    table = store.table()                         # all of them as one immutable matrix
+    table.cosines(query), table.rows(keys)        # exact, and joined by key
+    store.nearest(query, count)                   # Chroma's approximate search, when the matrix is not to be in memory
+    store.settle()                                # everything so far is durable and whole
+
+Chroma holds keys, vectors and one constant of metadata; no text. Its directory is private to one process. A client costs
+5 MB, 6 threads and 11 open files, so it is open only while something is written or searched in it (opening takes 10 ms)
+and 50 bases at rest cost nothing but their matrices.
+
+Durability. Chroma changes its files in place, does not sync all of them, and can be wedged by a kill in a way that later
+shows in some queries only; a cut file can make it crash the whole process. So a *stamp* (see `kbgit.index.stamp`) names
+its files by size and CRC-32; it is removed before the first change and written when the client is closed, and Chroma is
+shown no file that is not as it was stamped. A store that a kill left unstamped is damaged, which costs little: vectors
+come back from the cache of embeddings.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kbgit.errors import IndexDamaged, IndexFailure
+from kbgit.index.contract import Floats, Integers
+from kbgit.index.stamp import STAMP_NAME, Stamp
+
+DEFAULT_FLOOR = 0.75
+"""The median cosine between unrelated passages that is assumed where there are too few to measure it."""
+FEWEST_FOR_FLOOR = 30
+
+UNIT_TOLERANCE = 1e-2
+"""How far the length of a unit vector may be from 1."""
+
+Keys = npt.NDArray[np.bytes_]
+"""Vector keys as 32 bytes each, dtype S32."""
+
+_VERSION = "vectors/1"
+_COLLECTION = "vectors"
+_METADATA = {"kind": "passage"}  # Chroma refuses to have none
+_DATABASE = "chroma.sqlite3"
+_SAVED_GRAPH = "index_metadata.pickle"
+_LARGEST_PAGE = 2000
+_PROBES = 3
+_FLOOR_SAMPLE = 200
+# Search as exact as the graph allows: beyond the memory bound there is no second chance.
+_GRAPH = {"space": "cosine", "ef_construction": 200, "ef_search": 500}
+
+
+def packed(keys: Collection[str]) -> Keys:
+    """Hexadecimal SHA-256 keys as an array, shape (len(keys),)."""
+    return np.frombuffer(bytes.fromhex("".join(keys)), dtype="S32")
+
+
+def cosine_floor(keys: Keys, matrix: Floats) -> float:
+    """The median cosine between unrelated texts, from the vectors `matrix` (n, dimension) of `keys` (n,).
+
+    Taken over all pairs of the 200 smallest keys: those are hashes, so this is a random sample, and the same one in
+    whatever order the vectors came.
+    """
+    if len(keys) < FEWEST_FOR_FLOOR:
+        return DEFAULT_FLOOR
+    sample = matrix[smallest(keys, _FLOOR_SAMPLE)]
+    return float(np.median((sample @ sample.T)[np.triu_indices(len(sample), 1)]))
+
+
+def smallest(keys: Keys, count: int) -> Integers:
+    """Indices of the `count` smallest of `keys`, in their order; all of them if there are fewer."""
+    heads = _heads(keys)
+    chosen = np.argpartition(heads, count)[:count] if count < len(keys) else np.arange(len(keys))
+    return chosen[np.argsort(heads[chosen])].astype(np.int64)
+
+
+def _heads(keys: Keys) -> npt.NDArray[np.uint64]:
+    """The first eight bytes of each key as a number."""
+    return np.ascontiguousarray(keys).view(">u8").reshape(-1, 4)[:, 0].astype(np.uint64)
+
+
+@dataclass(frozen=True, eq=False)
+class VectorTable:
+    """Vectors in memory: `matrix` (n, dimension) and the keys of its rows, `keys` (n,). Immutable."""
+
+    keys: Keys
+    matrix: Floats
+
+    def cosines(self, query: Floats) -> Floats:
+        """Cosine similarity of the unit vector `query` (dimension,) with each row, shape (n,)."""
+        similar: Floats = self.matrix @ query
+        return similar
+
+    def rows(self, keys: Keys) -> Integers:
+        """The row of each of `keys`, -1 where there is none; shape (len(keys),)."""
+        if not len(self.keys) or not len(keys):
+            return np.full(len(keys), -1, np.int64)
+        heads, order = self._sorted
+        at = np.minimum(np.searchsorted(heads, _heads(keys)), len(heads) - 1)
+        rows = order[at]
+        return np.where(self.keys[rows] == keys, rows, -1)
+
+    def row_of(self, key: str) -> int | None:
+        """The row of one key."""
+        row = int(self.rows(packed([key]))[0])
+        return row if row >= 0 else None
+
+    @cached_property
+    def floor(self) -> float:
+        """`cosine_floor` of these vectors."""
+        return cosine_floor(self.keys, self.matrix)
+
+    @cached_property
+    def _sorted(self) -> tuple[npt.NDArray[np.uint64], Integers]:
+        heads = _heads(self.keys)
+        order = np.argsort(heads, kind="stable").astype(np.int64)
+        return heads[order], order
+
+
+class VectorStore:
+    """The vectors of one base in a directory of its own. Thread-safe.
+
+    Every method may raise `IndexDamaged`: the store is of no use then, `destroy` it and begin anew. `IndexFailure`
+    says that the system refused something (a permission, the disk is full).
+    """
+
+    def __init__(self, directory: Path, fingerprint: str, dimension: int) -> None:
+        """Open what is in `directory`; start anew where there is nothing, or vectors of another `fingerprint`."""
+        self.dimension = dimension
+        self._directory = directory
+        self._fingerprint = fingerprint
+        self._lock = RLock()
+        self._chroma: _Chroma | None = None
+        self._keys: dict[str, None] = {}
+        self._table: VectorTable | None = None
+        self._buffer: Floats = np.empty((0, dimension), np.float32)
+        self._sampled_floor: float | None = None
+        self._opened_marks: list[tuple[str, int, int]] = []
+        stamp = self._whole_stamp()
+        if stamp is not None:
+            try:
+                self._read_keys(stamp.generation)
+            except IndexFailure:
+                if self._chroma is not None:
+                    self._chroma.close()  # or whoever opens the directory next would get this client
+                raise
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._keys
+
+    def keys(self) -> Collection[str]:
+        """The keys of all vectors, oldest first; a copy."""
+        with self._lock:
+            return tuple(self._keys)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of all vectors as a matrix, in bytes, whether it is in memory or not."""
+        return len(self._keys) * self.dimension * 4
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether `table` answers without reading the disk."""
+        return self._table is not None
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def add(self, vectors: Mapping[str, Floats]) -> None:
+        """Store unit vectors (dimension,) by key; a key that is there already gets the new one."""
+        if not vectors:
+            return
+        keys = list(vectors)
+        matrix = np.stack([np.asarray(vectors[key], np.float32) for key in keys])
+        with self._lock:
+            chroma = self._writing()
+            self._forget([key for key in keys if key in self._keys], chroma)
+            chroma.add(keys, matrix)
+            self._keys.update(dict.fromkeys(keys))
+            self._sampled_floor = None
+            if self._table is not None:
+                self._append(self._table, keys, matrix)
+
+    def remove(self, keys: Collection[str]) -> None:
+        """Remove the vectors of those of `keys` that have one."""
+        with self._lock:
+            known = [key for key in keys if key in self._keys]
+            if known:
+                self._forget(known, self._writing())
+
+    def settle(self) -> None:
+        """Make all changes durable and close the files."""
+        with self._lock:
+            chroma, self._chroma = self._chroma, None
+            if chroma is None:
+                return
+            chroma.close()
+            with _translated(self._directory):
+                if self._marks() != self._opened_marks or not (self._directory / STAMP_NAME).exists():
+                    # The stamp's head and generation are what its files must agree with: the model, and how many.
+                    Stamp.write(self._directory, _VERSION, self._fingerprint, len(self._keys), self._files(), None)
+
+    def destroy(self) -> None:
+        """Remove every file. The store is empty then, and can be used again."""
+        with self._lock:
+            chroma, self._chroma = self._chroma, None
+            if chroma is not None:
+                chroma.close()
+            self.unload()
+            self._keys = {}
+            self._sampled_floor = None
+            with _translated(self._directory):
+                if self._directory.exists():
+                    shutil.rmtree(self._directory)
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def table(self) -> VectorTable:
+        """All vectors, read into memory by the first call and kept there until `unload`."""
+        if (known := self._table) is not None:
+            return known  # without waiting for a writer
+        with self._lock:
+            if self._table is None:
+                keys = list(self._keys)
+                self._buffer = np.empty((0, self.dimension), np.float32)
+                self._table = VectorTable(packed(keys), self.vectors(keys))
+                self._rest()
+            return self._table
+
+    def unload(self) -> None:
+        """Free the memory of `table`; tables that were handed out stay valid."""
+        with self._lock:
+            self._table = None
+            self._buffer = np.empty((0, self.dimension), np.float32)
+
+    def vectors(self, keys: Sequence[str]) -> Floats:
+        """The vectors of `keys`, all of which must be known; shape (len(keys), dimension)."""
+        matrix = np.empty((len(keys), self.dimension), np.float32)
+        with self._lock:
+            for start in range(0, len(keys), _LARGEST_PAGE):
+                page = keys[start : start + _LARGEST_PAGE]
+                found = self._reading().fetch(page)
+                if found.keys() != set(page):
+                    raise IndexDamaged(f"{self._directory}: Chroma lost {len(set(page) - found.keys())} vectors")
+                for row, key in enumerate(page, start):
+                    matrix[row] = found[key]
+        if len(keys) and np.abs(np.linalg.norm(matrix, axis=1) - 1).max() > UNIT_TOLERANCE:
+            raise IndexDamaged(f"{self._directory}: Chroma's vectors are not of unit length")
+        return matrix
+
+    def nearest(self, query: Floats, count: int) -> dict[str, float]:
+        """About the `count` keys nearest to the unit vector `query`, with their cosines; approximate."""
+        with self._lock:
+            if not self._keys:
+                return {}
+            return self._reading().nearest(query, min(count, len(self._keys)))
+
+    @property
+    def floor(self) -> float:
+        """`cosine_floor` of all vectors, also when they are not in memory."""
+        with self._lock:
+            if self._table is not None:
+                return self._table.floor
+            if self._sampled_floor is None:
+                if len(self._keys) < FEWEST_FOR_FLOOR:
+                    return DEFAULT_FLOOR
+                keys = sorted(self._keys)[:_FLOOR_SAMPLE]
+                self._sampled_floor = cosine_floor(packed(keys), self.vectors(keys))
+            return self._sampled_floor
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _whole_stamp(self) -> Stamp | None:
+        """The stamp, if vectors of this fingerprint are there and every file is as it was stamped. None: nothing is."""
+        with _translated(self._directory):
+            if not self._directory.is_dir() or not any(self._directory.iterdir()):
+                return None
+            stamp = Stamp.read(self._directory, _VERSION)
+            if stamp.head != self._fingerprint:
+                shutil.rmtree(self._directory)
+                return None
+            stamp.check(self._directory)
+            # Every opening adds a row to this file, so that a CRC cannot tell.
+            if not (self._directory / _DATABASE).is_file():
+                raise IndexDamaged(f"{self._directory / _DATABASE} is missing")
+            with closing(sqlite3.connect(self._directory / _DATABASE)) as database:
+                answer = database.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if answer != "ok":
+                raise IndexDamaged(f"{self._directory / _DATABASE}: {answer}")
+        return stamp
+
+    def _read_keys(self, stamped: int) -> None:
+        """Read the keys, and ask Chroma for some vectors by themselves: a wedged collection does not find them."""
+        chroma = self._reading()
+        self._keys = dict.fromkeys(chroma.keys())
+        counts = {stamped, chroma.count(), len(self._keys)}
+        if len(counts) > 1:
+            raise IndexDamaged(f"{self._directory}: {stamped} vectors were written, Chroma has {len(self._keys)}")
+        probes = list(self._keys)[:: max(1, len(self._keys) // _PROBES)][:_PROBES]
+        for probe in self.vectors(probes):
+            if max(chroma.nearest(probe, 1).values(), default=0.0) < 1 - UNIT_TOLERANCE:
+                raise IndexDamaged(f"{self._directory}: Chroma does not find a vector by itself")
+        self._rest()
+
+    def _files(self) -> list[str]:
+        """Names of the files that do not change until something is written.
+
+        A graph that was not saved yet (it is from about 1,000 vectors on) has files, but Chroma makes them anew, of
+        arbitrary content, whenever it opens them.
+        """
+        graphs = [path.parent for path in self._directory.glob(f"*/{_SAVED_GRAPH}")]
+        found = (path.relative_to(self._directory) for graph in graphs for path in graph.iterdir())
+        return sorted(path.as_posix() for path in found)
+
+    def _marks(self) -> list[tuple[str, int, int]]:
+        states = ((name, (self._directory / name).stat()) for name in self._files())
+        return [(name, state.st_size, state.st_mtime_ns) for name, state in states]
+
+    def _reading(self) -> _Chroma:
+        if self._chroma is None:
+            with _translated(self._directory):
+                self._opened_marks = self._marks()
+            self._chroma = _Chroma(self._directory)
+        return self._chroma
+
+    def _rest(self) -> None:
+        """Close the files, unless changes are under way."""
+        if (self._directory / STAMP_NAME).exists():
+            self.settle()
+
+    def _writing(self) -> _Chroma:
+        """Chroma, its files no longer vouched for."""
+        with _translated(self._directory):
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (self._directory / STAMP_NAME).unlink(missing_ok=True)
+        return self._reading()
+
+    def _forget(self, keys: Sequence[str], chroma: _Chroma) -> None:
+        if not keys:
+            return
+        chroma.delete(keys)
+        for key in keys:
+            del self._keys[key]
+        self._sampled_floor = None
+        if self._table is not None:
+            gone = self._table.rows(packed(keys))
+            kept = np.ones(len(self._table.keys), np.bool_)
+            kept[gone[gone >= 0]] = False
+            self._buffer = self._table.matrix[kept]
+            self._table = VectorTable(self._table.keys[kept], self._buffer)
+
+    def _append(self, table: VectorTable, keys: Sequence[str], matrix: Floats) -> None:
+        """Replace the table by one with more rows. Tables share a buffer that grows behind their ends."""
+        start, end = len(table.keys), len(table.keys) + len(keys)
+        if end > len(self._buffer):
+            self._buffer = np.empty((end + end // 4, self.dimension), np.float32)
+            self._buffer[:start] = table.matrix
+        self._buffer[start:end] = matrix
+        self._table = VectorTable(np.concatenate([table.keys, packed(keys)]), self._buffer[:end])
+
+
+class _Chroma:
+    """Chroma's collection in a directory, opened; made if it is not there. Every complaint becomes `IndexDamaged`."""
+
+    def __init__(self, directory: Path) -> None:
+        # Not at the top: importing Chroma takes half a second and 50 MB, which commands without vectors need not pay.
+        import chromadb
+        from chromadb.config import Settings
+        from chromadb.errors import ChromaError
+
+        self._directory = directory
+        self._foreign = (ChromaError, RuntimeError, ValueError)
+        settings = Settings(
+            _env_file=None,  # a stray .env must not choose another server
+            anonymized_telemetry=False,
+            chroma_api_impl="chromadb.api.rust.RustBindingsAPI",
+        )
+        with self._translated():
+            self._client: Any = chromadb.PersistentClient(path=str(directory), settings=settings)
+            try:
+                self._collection: Any = self._client.get_or_create_collection(
+                    _COLLECTION, embedding_function=None, configuration={"hnsw": _GRAPH}
+                )
+                self._largest_batch = int(self._client.get_max_batch_size())
+            except BaseException:
+                self._client.close()
+                raise
+
+    def keys(self) -> list[str]:
+        with self._translated():
+            return list(self._collection.get(include=[])["ids"])
+
+    def count(self) -> int:
+        with self._translated():
+            return int(self._collection.count())
+
+    def fetch(self, keys: Sequence[str]) -> dict[str, Floats]:
+        if not keys:
+            return {}  # to Chroma no ids means every id
+        with self._translated():
+            found = self._collection.get(ids=list(keys), include=["embeddings"])
+            return dict(zip(found["ids"], np.asarray(found["embeddings"], np.float32), strict=True))
+
+    def nearest(self, query: Floats, count: int) -> dict[str, float]:
+        with self._translated():
+            found = self._collection.query(query_embeddings=query[None, :], n_results=count, include=["distances"])
+            return {key: 1.0 - distance for key, distance in zip(found["ids"][0], found["distances"][0], strict=True)}
+
+    def add(self, keys: Sequence[str], matrix: Floats) -> None:
+        def add(start: int, end: int) -> None:
+            page = list(keys[start:end])
+            self._collection.add(ids=page, embeddings=matrix[start:end], metadatas=[_METADATA] * len(page))
+
+        self._paged(len(keys), add)
+
+    def delete(self, keys: Sequence[str]) -> None:
+        self._paged(len(keys), lambda start, end: self._collection.delete(ids=list(keys[start:end])))
+
+    def close(self) -> None:
+        with self._translated():
+            self._client.close()
+
+    def _paged(self, total: int, step: Callable[[int, int], None]) -> None:
+        page = min(self._largest_batch, _LARGEST_PAGE)
+        with self._translated():
+            for start in range(0, total, page):
+                step(start, min(start + page, total))
+
+    def _translated(self) -> AbstractContextManager[None]:
+        return _translated(self._directory, *self._foreign)
+
+
+@contextmanager
+def _translated(directory: Path, *foreign: type[Exception]) -> Iterator[None]:
+    """SQLite's and the `foreign` complaints as `IndexDamaged`, the system's refusals as `IndexFailure`."""
+    damage: tuple[type[Exception], ...] = (sqlite3.Error, *foreign)
+    try:
+        yield
+    except (OSError, sqlite3.OperationalError) as problem:
+        raise IndexFailure(f"vectors in {directory}: {problem}") from problem
+    except damage as problem:
+        raise IndexDamaged(f"vectors in {directory}: {problem}") from problem

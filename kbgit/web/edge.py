@@ -1,0 +1,99 @@
+"""The outermost layer: every request gets an id, a line in the access log, and an answer, whatever happens inside.
+
+The access log holds neither query strings nor headers: what people search for and the tokens they carry stay out of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import time
+
+from kbgit.errors import KbgitError
+from kbgit.web.asgi import VISIT, Application, Message, Receive, Scope, Send, Visit, header, respond_error
+
+access_log = logging.getLogger("kbgit.access")
+log = logging.getLogger("kbgit.web")
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
+_LONGEST_PATH_LOGGED = 500
+# Defaults, for answers that are read by programs. A page states its own policy.
+_SECURITY_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cache-control", b"no-store"),
+)
+
+
+class Edge:
+    """Wraps an ASGI application."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        visit = Visit(request_id=_request_id(scope))
+        scope[VISIT] = visit
+        started = time.perf_counter()
+        status = 0
+        sent_bytes = 0
+        finished = False
+
+        async def watched_send(message: Message) -> None:
+            nonlocal status, sent_bytes, finished
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message = {**message, "headers": _completed(message.get("headers", ()), visit.request_id)}
+            elif message["type"] == "http.response.body":
+                sent_bytes += len(message.get("body", b""))
+                finished = not message.get("more_body", False)
+            await send(message)
+
+        try:
+            await self._application(scope, receive, watched_send)
+        except Exception:  # the last place where a failure can become an answer and a line in the log
+            log.exception("unexpected failure", extra={"request_id": visit.request_id})
+            if status == 0:
+                await respond_error(watched_send, internal_error(visit.request_id))
+        finally:
+            access_log.info(
+                "request",
+                extra={
+                    "request_id": visit.request_id,
+                    "method": scope["method"],
+                    "path": scope["path"][:_LONGEST_PATH_LOGGED],
+                    "status": status,
+                    "finished": finished,
+                    "bytes": sent_bytes,
+                    "ms": round((time.perf_counter() - started) * 1000, 2),
+                    "user": visit.user,
+                    "client": (scope.get("client") or ("",))[0],
+                },
+            )
+
+
+def internal_error(request_id: str) -> KbgitError:
+    """What a caller learns of an unexpected failure: nothing but where to find it in the log."""
+    return KbgitError("something went wrong inside kbgit; its log has the details", {"request_id": request_id})
+
+
+def _request_id(scope: Scope) -> str:
+    """The caller's `X-Request-Id`, so that a proxy's log and this one can be read together, or a new one."""
+    given = header(scope, b"x-request-id")
+    return given if given and _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+
+
+def _completed(headers: object, request_id: str) -> list[tuple[bytes, bytes]]:
+    assert isinstance(headers, list | tuple)
+    names = {name.lower() for name, _ in headers}
+    return [
+        *headers,
+        (b"x-request-id", request_id.encode()),
+        *(row for row in _SECURITY_HEADERS if row[0] not in names),
+    ]

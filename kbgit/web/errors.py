@@ -1,0 +1,33 @@
+"""Errors that only HTTP has. They share the one shape and stand beside the tree of `kbgit.errors`."""
+
+from __future__ import annotations
+
+from kbgit.errors import KbgitError
+
+
+class MethodNotAllowed(KbgitError):
+    """The address is right, the method is not; `details.allowed` lists those that are."""
+
+    code = "method_not_allowed"
+    http_status = 405
+
+
+class RequestTimeout(KbgitError):
+    """The request's body did not arrive in time."""
+
+    code = "request_timeout"
+    http_status = 408
+
+
+class UnsupportedMediaType(KbgitError):
+    """A body of a type or encoding that this address does not read."""
+
+    code = "unsupported_media_type"
+    http_status = 415
+
+
+class Overloaded(KbgitError):
+    """Too much is going on at once; the same request may succeed later."""
+
+    code = "overloaded"
+    http_status = 503

@@ -1,0 +1,147 @@
+"""The server: one process, one event loop, until it is told to stop."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+from a2wsgi import WSGIMiddleware
+
+from kbgit.assemble import Runtime
+from kbgit.config import Settings
+from kbgit.errors import HomeProblem
+from kbgit.web.app import create_app
+from kbgit.web.asgi import Application, Receive, Scope, Send
+from kbgit.web.bodies import Bodies
+from kbgit.web.edge import Edge
+from kbgit.web.git_http import PREFIX as GIT_PREFIX
+from kbgit.web.git_http import GitHttp
+from kbgit.web.log import log_to_standard_error
+
+log = logging.getLogger("kbgit.web")
+
+SERVER_FILE = "server.json"
+# A search that waits for a commit holds its thread, so there are more of them than processors could use.
+_THREADS = 32
+_STOP_SECONDS = 5
+_KEEP_ALIVE_SECONDS = 75
+
+
+def application(runtime: Runtime, environment: Mapping[str, str]) -> Application:
+    """Everything that is served, as one ASGI application. `environment` is the process's own."""
+    settings = runtime.home.settings
+    git = GitHttp(runtime.home, runtime.accounts, runtime.notice_push, environment)
+    interface = Bodies(WSGIMiddleware(create_app(runtime), workers=_THREADS), settings.body_max_kb * 1024)
+
+    async def by_address(scope: Scope, receive: Receive, send: Send) -> None:
+        chosen = git if scope["path"].startswith(GIT_PREFIX) else interface
+        await chosen(scope, receive, send)
+
+    return Edge(by_address)
+
+
+def serve(runtime: Runtime, environment: Mapping[str, str], announce: Callable[[str], None] = print) -> None:
+    """Serve a home until SIGTERM or SIGINT; `announce` gets one line when requests are answered.
+
+    Requests that run then have a few seconds to finish. Stops `runtime` at the end, whatever happens. Raises
+    `HomeProblem` if the hooks are not in place (pushes would go unchecked) or the address is taken.
+    """
+    home = runtime.home
+    try:
+        home.check_hooks()
+        log_to_standard_error(home.settings.log_level)
+        server = _Server(_uvicorn_config(application(runtime, environment)))
+        with _listening(home.settings) as listener, _signals_to(server):
+            url = local_url(home.settings, listener)
+
+            def on_ready() -> None:
+                _write_server_file(home.path / SERVER_FILE, url)
+                announce(f"kbgit answers at {home.settings.public_url or url}")
+
+            server.on_ready = on_ready
+            runtime.start()
+            server.run(sockets=[listener])
+    finally:
+        (home.path / SERVER_FILE).unlink(missing_ok=True)
+        runtime.stop()
+
+
+def local_url(settings: Settings, listener: socket.socket) -> str:
+    """How a process on this machine reaches the server."""
+    host, port = listener.getsockname()[:2]
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, settings.host)
+    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, saying when it listens."""
+
+    on_ready: Callable[[], None]
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.on_ready()
+
+
+def _uvicorn_config(application: Application) -> uvicorn.Config:
+    return uvicorn.Config(
+        application,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        lifespan="off",
+        ws="none",
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=_STOP_SECONDS,
+    )
+
+
+@contextmanager
+def _listening(settings: Settings) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    # The protocol is named, because asyncio switches Nagle's algorithm off only where it is: otherwise every answer on a
+    # kept connection waits for the client's delayed acknowledgement, some 40 ms.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((settings.host, settings.port))
+        except OSError as error:
+            raise HomeProblem(
+                f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; the settings host and port choose"
+            ) from error
+        yield listener
+
+
+@contextmanager
+def _signals_to(server: uvicorn.Server) -> Iterator[None]:
+    """SIGTERM and SIGINT stop the server, from before it starts until everything else has been put away.
+
+    uvicorn does this itself while it serves, but then raises the signal once more, to end the process before that.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, server.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _write_server_file(path: Path, url: str) -> None:
+    """Say where this server is, for commands on this machine; complete or not at all, and for the owner's eyes."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        json.dump({"url": url, "pid": os.getpid()}, file)
+    draft.rename(path)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from kbgit.assemble import HomeLock
+from tests.cli.running import Kbgit, Published
+
+
+def test_status_says_what_answers_and_how_fresh_everything_is(published: Published) -> None:
+    shown = published.kbgit.run("status").stdout
+    assert "opened by this command" in shown
+    assert "up to date" in shown
+    assert published.kbgit.json("status", "--check")["fresh"] is True
+
+
+def test_status_check_is_a_no_while_vectors_are_missing(kbgit: Kbgit, pages: Path) -> None:
+    kbgit.run("base", "import", "--from", str(pages))
+    assert kbgit.json("status", "--check", code=1)["fresh"] is False
+    kbgit.run("reindex")
+    kbgit.run("status", "--check")
+
+
+def test_reindex_full_gives_what_was_there(kbgit: Kbgit, pages: Path) -> None:
+    kbgit.run("base", "import", "--from", str(pages))
+    before = kbgit.json("search", "rollout", "--embed")
+    (row,) = kbgit.json("reindex", "--full", "team-pages")["bases"]
+    assert (row["passages"], row["vectors"], row["problem"]) == (4, 4, None)
+    assert kbgit.json("search", "rollout") == before
+
+
+def test_everything_derived_can_be_deleted(kbgit: Kbgit, pages: Path) -> None:
+    kbgit.run("base", "import", "--from", str(pages))
+    before = kbgit.json("search", "rollout", "--embed")
+    shutil.rmtree(kbgit.home / "index")
+    for file in kbgit.home.glob("*.sqlite*"):
+        if not file.name.startswith("accounts"):
+            file.unlink()
+    assert kbgit.json("search", "rollout", "--embed") == before
+
+
+def test_reindex_knows_no_other_bases(kbgit: Kbgit) -> None:
+    kbgit.run("reindex", "nowhere", code=1)
+
+
+def test_a_home_that_another_process_owns_for_a_moment_is_waited_for(kbgit: Kbgit, pages: Path) -> None:
+    kbgit.run("base", "import", "--from", str(pages))
+    lock = HomeLock(kbgit.home)
+    try:
+        kbgit.run("reindex", code=3)
+    finally:
+        lock.release()
+    kbgit.run("reindex")
