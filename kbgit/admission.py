@@ -19,7 +19,6 @@ Incumbents = Callable[[Collection[str]], Mapping[str, str]]
 """Case-folded item ids → the path that holds each in the old tree; ids that nothing holds are left out."""
 
 _FILE_MODES = ("100644", "100755")
-_MODES = (*_FILE_MODES, "120000", "160000")
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
@@ -268,9 +267,6 @@ def _size_problems(repository: Repository, changes: list[Change], limits: Limits
         if sizes.get(entry.sha, 0) > limits.file_bytes:
             what = f"has {sizes[entry.sha]:,} bytes; a file has at most {limits.file_bytes:,}"
             yield Problem(names.shown(entry.path), 1, "too_large", what, "keep it elsewhere and link to it", fatal=True)
-        if entry.mode not in _MODES:
-            what = f"has the mode {entry.mode}"
-            yield Problem(names.shown(entry.path), 1, "unsafe_mode", what, "git update-index --chmod=-x it", fatal=True)
 
 
 def _right_problems(

@@ -21,7 +21,7 @@ from kbgit.home import Home
 from kbgit.index.contract import Index
 from kbgit.index.embedded import EmbeddedIndex
 from kbgit.indexer import Background, Indexer, Progress
-from kbgit.library import Library
+from kbgit.library import Bases, Library, Writing
 from kbgit.watch import Watcher
 
 LOCK_FILE = "index.lock"
@@ -61,6 +61,8 @@ class Runtime:
     index: Index
     indexer: Indexer
     library: Library
+    writing: Writing
+    bases: Bases
     embedder: Embedder | None
     _lock: HomeLock
     _background: Background
@@ -68,6 +70,7 @@ class Runtime:
 
     def start(self) -> None:
         """Start indexing, embedding and watching in the background, with a sweep that catches up."""
+        self.bases.finish_purges()
         self.indexer.on_behind = self.notice_push
         self._background.start()
         self._watcher.start()
@@ -120,10 +123,25 @@ def open_runtime(
             sweep_seconds=settings.sweep_seconds,
         )
         library = Library(settings, catalogue, index, embedder, indexer)
+        writing = Writing(catalogue, indexer, home.limits)
+        bases = Bases(home, accounts, catalogue, index, indexer, writing)
     except BaseException:
         lock.release()
         raise
-    return Runtime(home, accounts, catalogue, index, indexer, library, embedder, lock, background, watcher)
+    return Runtime(
+        home=home,
+        accounts=accounts,
+        catalogue=catalogue,
+        index=index,
+        indexer=indexer,
+        library=library,
+        writing=writing,
+        bases=bases,
+        embedder=embedder,
+        _lock=lock,
+        _background=background,
+        _watcher=watcher,
+    )
 
 
 def open_catalogue(home: Home) -> Catalogue:

@@ -26,6 +26,7 @@ from kbgit.store import Git, Repository
 SERVER_HOOKS = ("pre-receive", "post-receive")
 _REPOSITORY_SETTINGS = {
     "receive.fsckObjects": "true",
+    "receive.fsck.badFilemode": "error",  # set-uid and such, which Git itself would overlook from then on
     "transfer.hideRefs": "refs/kbgit",
     "http.receivepack": "true",
     "core.logAllRefUpdates": "false",

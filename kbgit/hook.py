@@ -130,7 +130,7 @@ def pre_receive(push: Push) -> int:
     return 0
 
 
-_ALWAYS = frozenset({"unsafe_name", "twin_name", "unsafe_mode", "too_large"})
+_ALWAYS = frozenset({"unsafe_name", "twin_name", "too_large"})
 
 
 def _verdict(push: Push, old: str | None, new: str) -> Verdict:

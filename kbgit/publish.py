@@ -14,10 +14,9 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from kbgit.admission import Limits, assess, read_settings
 from kbgit.catalogue import Catalogue
@@ -283,8 +282,3 @@ def accept_rewrite(
         step = Announcement(repository.published_branch(), base.head, head, user, Via.PUSH, int(clock()))
         repository.append_to_log(_entry_message(step), head, repository.ref(PUBLICATION_LOG), step.at)
     return rebuild(repository, catalogue, base, limits)
-
-
-def repositories_below(directory: Path) -> Sequence[Path]:
-    """Every bare repository of a home: `<space>/<base>.git`."""
-    return sorted(path for path in directory.glob("*/*.git") if (path / "HEAD").is_file())

@@ -36,9 +36,11 @@ def key() -> BaseKey:
 
 
 @pytest.fixture
-def base_repository(home: Home, key: BaseKey) -> Repository:
+def base_repository(home: Home, key: BaseKey) -> Iterator[Repository]:
     """An empty base's repository."""
-    return home.create_repository(key)
+    made = home.create_repository(key)
+    yield made
+    made.close()
 
 
 @pytest.fixture

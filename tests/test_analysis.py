@@ -175,10 +175,10 @@ def test_every_letter_and_digit_is_searchable(text: str) -> None:
 def _seconds(text: str) -> float:
     best = float("inf")
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.thread_time()
         for chunk in chunks(text):
             analyse(chunk)
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.thread_time() - start)
     return best
 
 

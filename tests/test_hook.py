@@ -363,6 +363,8 @@ def test_objects_that_fsck_refuses_are_refused(writer: Writer, published: str, b
         "the same name twice": b"100644 b\0" + bytes.fromhex(blob) + b"100644 b\0" + bytes.fromhex(blob),
         "names out of order": b"100644 b\0" + bytes.fromhex(blob) + b"100644 a\0" + bytes.fromhex(blob),
         "an empty name": b"100644 \0" + bytes.fromhex(blob),
+        "a set-uid program": b"104755 run.sh\0" + bytes.fromhex(blob),
+        "a set-uid item": b"104644 b.md\0" + bytes.fromhex(blob),
     }
     for what, raw in by_hand.items():
         tree = writer.git("hash-object", "-w", "-t", "tree", "--literally", "--stdin", stdin=raw)

@@ -746,10 +746,10 @@ def test_parsing_is_linear_in_hostile_input() -> None:
 def _seconds(raw: bytes) -> float:
     best = float("inf")
     for _ in range(3):
-        began = time.perf_counter()
+        began = time.thread_time()
         with suppress(DocumentProblem):
             parse_document(raw)
-        best = min(best, time.perf_counter() - began)
+        best = min(best, time.thread_time() - began)
     return best
 
 

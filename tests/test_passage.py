@@ -350,18 +350,18 @@ def test_time_grows_no_faster_than_the_text(kind: str) -> None:
 def _seconds(content: str) -> float:
     best = float("inf")
     for _ in range(3):
-        began = time.perf_counter()
+        began = time.thread_time()
         split_passages(content)
-        best = min(best, time.perf_counter() - began)
+        best = min(best, time.thread_time() - began)
     return best
 
 
 @pytest.mark.parametrize("line", ["- a\n", "# h\n\nx\n"])
 def test_very_long_text_is_cut_by_headings_and_blank_lines_in_reasonable_time(line: str) -> None:
     content = line * (1_200_000 // len(line))
-    began = time.perf_counter()
+    began = time.thread_time()
     passages = split_passages(content)
-    assert time.perf_counter() - began < 20
+    assert time.thread_time() - began < 20
     assert passages[-1].end_line >= content.count("\n") - 1
 
 
@@ -376,9 +376,9 @@ def test_real_pages_are_cut_within_the_cap_and_in_little_time(tmp_path: Path) ->
     with tarfile.open(Path(corpora) / "tldr-six-languages.tar.gz") as pages:
         pages.extractall(tmp_path, filter="data")
     contents = [parse_document(path.read_bytes()).content for path in sorted(tmp_path.rglob("*.md"))[::20]]
-    began = time.perf_counter()
+    began = time.thread_time()
     cut = [split_passages(content) for content in contents]
-    per_page = (time.perf_counter() - began) / len(contents)
+    per_page = (time.thread_time() - began) / len(contents)
     for content, passages in zip(contents, cut, strict=True):
         check(content, passages)
     assert per_page < 0.002  # 0.25 ms on an idle machine

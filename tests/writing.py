@@ -6,10 +6,11 @@ import os
 import sqlite3
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kbgit.catalogue import Catalogue
+from kbgit.home import Home
 from kbgit.store.git import clean_environment
 
 IDENTITY = {
@@ -138,12 +139,10 @@ TABLES = ("bases", "publications", "commits", "revisions", "items", "item_fields
 Table = list[tuple[object, ...]]
 
 
-def tables(catalogue: Catalogue, names: Sequence[str] = TABLES) -> dict[str, Table]:
-    """Every row of the catalogue, sorted, so that two states can be compared."""
-    with sqlite3.connect(catalogue.path) as connection:
-        found = {name: sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for name in names}
-    connection.close()
-    return found
+def tables(home: Home, names: Sequence[str] = TABLES) -> dict[str, Table]:
+    """Every row of a home's catalogue, sorted, so that two states can be compared."""
+    with closing(sqlite3.connect(home.path / "catalogue.sqlite")) as connection:
+        return {name: sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for name in names}
 
 
 def loose_objects(repository: Path) -> int:

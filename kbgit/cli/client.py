@@ -7,11 +7,11 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, Self
 
 from kbgit.base import BaseKey
 from kbgit.cli.errors import ServerUnreachable
@@ -213,6 +213,44 @@ def server_client(home: Home, server: RunningServer) -> HttpClient:
     return HttpClient(server.url, token, is_local=True)
 
 
+class OpenedHome(Client, Protocol):
+    """A home in this process; see `kbgit.cli.in_process`. Leaving its context closes it."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def bring_up_to_date(self, *, embed: bool) -> None:
+        """Publish and index what the branches of all bases show; `embed` makes the vectors too."""
+        ...
+
+    def bring_to_head(self, keys: Sequence[BaseKey], *, full: bool) -> dict[BaseKey, str]:
+        """Publish, index and embed these bases, with `full` all anew. Returns what is wrong with which."""
+        ...
+
+
+def server_or_home(session: Session, home: Home) -> RunningServer | OpenedHome:
+    """The home's server or, while none runs, the home opened in this process.
+
+    Another short command, or a server that starts just now, may own the index for a moment: that is waited for. Raises
+    `HomeLocked` when it takes longer.
+    """
+    give_up = time.monotonic() + _LOCK_SECONDS
+    while True:
+        server = running_server(home)
+        if server is not None:
+            return server
+        try:
+            # Not imported above, because this brings the index's and the models' libraries: a second that commands
+            # which ask a server do not spend.
+            opened: OpenedHome = load("kbgit.cli.in_process:open_home")(home, session.embedder_api_key)
+            return opened
+        except HomeLocked:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(_LOCK_POLL_SECONDS)
+
+
 @contextmanager
 def reach(session: Session, *, embed: bool = False) -> Iterator[Client]:
     """A library: that of --server; else that of the home, by its server or, while none runs, in this process.
@@ -223,22 +261,10 @@ def reach(session: Session, *, embed: bool = False) -> Iterator[Client]:
         yield HttpClient(session.server, session.token, is_local=False)
         return
     home = home_of(session)
-    # Another short command, or a server that starts just now, may own the index for a moment.
-    give_up = time.monotonic() + _LOCK_SECONDS
-    while True:
-        server = running_server(home)
-        if server is not None:
-            yield server_client(home, server)
-            return
-        try:
-            # Not imported above, because this brings the index's and the models' libraries: a second that commands
-            # which ask a server do not spend.
-            opened = load("kbgit.cli.in_process:open_home")(home, session.embedder_api_key)
-            break
-        except HomeLocked:
-            if time.monotonic() > give_up:
-                raise
-            time.sleep(_LOCK_POLL_SECONDS)
-    with opened as client:
+    reached = server_or_home(session, home)
+    if isinstance(reached, RunningServer):
+        yield server_client(home, reached)
+        return
+    with reached as client:
         client.bring_up_to_date(embed=embed)
         yield client

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import TracebackType
+from collections.abc import Sequence
 
 from kbgit.access import Principal
 from kbgit.assemble import Runtime, open_runtime
@@ -14,6 +14,7 @@ from kbgit.errors import EmbeddingFailure, KbgitError
 from kbgit.home import Home
 from kbgit.indexer import Progress
 from kbgit.library import SearchRequest
+from kbgit.publish import rebuild
 
 
 class HomeClient:
@@ -21,72 +22,99 @@ class HomeClient:
 
     def __init__(self, runtime: Runtime, progress: terminal.ProgressLine) -> None:
         self.origin = f"the home {runtime.home.path}, opened by this command"
-        self.runtime = runtime
+        self._runtime = runtime
         self._progress = progress
         self._caller = Principal(owner_of(runtime.home, runtime.accounts), operator=True)
 
     def __enter__(self) -> HomeClient:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self._progress.wipe()
-        self.runtime.stop()
+        self._runtime.stop()
 
     def bring_up_to_date(self, *, embed: bool) -> None:
         """Publish and index what the branches show. What is wrong with one base is said, and stops no other."""
-        for key in self.runtime.home.base_keys():
+        for key in self._runtime.home.base_keys():
             try:
-                self.runtime.indexer.synchronise(key)
+                self._runtime.indexer.synchronise(key)
             except KbgitError as error:
                 self._progress.wipe()
                 terminal.note(f"{key} is answered as it was: {error.message}")
         if embed:
-            self.embed()
+            self._embed()
         self._progress.wipe()
 
-    def embed(self) -> None:
+    def bring_to_head(self, keys: Sequence[BaseKey], *, full: bool) -> dict[BaseKey, str]:
+        """Publish, index and embed these bases; `full` derives catalogue and index anew, texts keep their vectors.
+
+        Returns what is wrong with which: one bad base stops no other.
+        """
+        problems: dict[BaseKey, str] = {}
+        for key in keys:
+            try:
+                if full:
+                    self._forget(key)
+                self._runtime.indexer.synchronise(key)
+            except KbgitError as error:
+                problems[key] = error.message
+        self._embed()
+        self._progress.wipe()
+        return problems
+
+    def _forget(self, key: BaseKey) -> None:
+        """Derive a base's rows anew, and drop its index."""
+        runtime = self._runtime
+        runtime.catalogue.add_base(key)
+        base = runtime.catalogue.base(str(key))
+        rebuild(
+            runtime.indexer.repository(key), runtime.catalogue, base, runtime.home.limits, progress=self._progress.tell
+        )
+        runtime.index.drop(str(key))
+
+    def _embed(self) -> None:
         """Give every passage its vector. Says so where the model cannot be used."""
         try:
-            while self.runtime.indexer.embed_some():
+            while self._runtime.indexer.embed_some():
                 pass
         except EmbeddingFailure as error:
-            self.runtime.indexer.embedding_problem = error.message
+            self._runtime.indexer.embedding_problem = error.message
             self._progress.wipe()
             terminal.note(f"passages are left without vectors: {error.message}")
 
     def search(self, body: Json) -> Json:
         """As the API's."""
-        request = SearchRequest.from_json(body, self.runtime.home.settings)
-        return self.runtime.library.search(request, self._caller).as_json()
+        request = SearchRequest.from_json(body, self._runtime.home.settings)
+        return self._runtime.library.search(request, self._caller).as_json()
 
     def read(self, item_id: str, revision: str | None, base: str | None) -> Json:
         """As the API's."""
-        return self.runtime.library.read(item_id, self._caller, revision=revision, base=base).as_json()
+        return self._runtime.library.read(item_id, self._caller, revision=revision, base=base).as_json()
 
     def resolve(self, reference: str, base: str | None) -> Json:
         """As the API's."""
-        return self.runtime.library.resolve(reference, self._caller, base=base).as_json()
+        return self._runtime.library.resolve(reference, self._caller, base=base).as_json()
 
     def revisions(self, item_id: str, base: str | None, cursor: str | None, limit: int) -> Json:
         """As the API's."""
-        page = self.runtime.library.revisions(item_id, self._caller, base=base, cursor=cursor, limit=limit)
+        page = self._runtime.library.revisions(item_id, self._caller, base=base, cursor=cursor, limit=limit)
         return page.as_json()
 
     def diff(self, item_id: str, old: str, new: str, base: str | None) -> Json:
         """As the API's."""
-        return self.runtime.library.diff(item_id, self._caller, old=old, new=new, base=base).as_json()
+        return self._runtime.library.diff(item_id, self._caller, old=old, new=new, base=base).as_json()
 
     def bases(self) -> Json:
         """As the API's."""
-        return {"bases": [view.as_json() for view in self.runtime.library.bases(self._caller)]}
+        return {"bases": [view.as_json() for view in self._runtime.library.bases(self._caller)]}
 
     def base(self, key: BaseKey) -> Json:
         """As the API's."""
-        return self.runtime.library.base(str(key), self._caller).as_json()
+        return self._runtime.library.base(str(key), self._caller).as_json()
 
     def status(self) -> Json:
         """As the API's."""
-        return self.runtime.library.status(self._caller).as_json()
+        return self._runtime.library.status(self._caller).as_json()
 
 
 def open_home(home: Home, api_key: str | None) -> HomeClient:

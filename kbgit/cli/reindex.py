@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import click
 
 from kbgit.base import BaseKey
 from kbgit.cli import terminal
 from kbgit.cli.base_names import base_key
-from kbgit.cli.client import Client, running_server, server_client
+from kbgit.cli.client import Client, Json, RunningServer, server_client, server_or_home
+from kbgit.cli.errors import TROUBLE
 from kbgit.cli.homes import home_of
-from kbgit.cli.lazy import load
 from kbgit.cli.options import home_option, json_option, pass_session
 from kbgit.cli.output import answer
 from kbgit.cli.session import Session
@@ -42,29 +41,28 @@ def reindex(session: Session, bases: Sequence[str], full: bool, as_json: bool) -
     """
     home = home_of(session)
     keys = [base_key(home, name) for name in bases] or home.base_keys()
-    server = running_server(home)
-    if server is None:
-        # Not imported above: see kbgit.cli.client.reach.
-        rows = load("kbgit.cli.rebuilding:bring_to_head")(home, session.embedder_api_key, keys, full=full)
+    reached = server_or_home(session, home)
+    if not isinstance(reached, RunningServer):
+        with reached as opened:
+            problems = opened.bring_to_head(keys, full=full)
+            rows = _rows(opened.status(), keys, problems)
     elif full:
         raise HomeLocked(
-            f"the server at {server.url} (process {server.pid}) owns the index; stop it, run this again, then start it",
-            {"pid": server.pid, "url": server.url},
+            f"the server at {reached.url} (process {reached.pid}) owns the index; stop it, run this again, then start it",
+            {"pid": reached.pid, "url": reached.url},
         )
     else:
-        rows = _await_server(server_client(home, server), keys)
+        rows = _await_server(server_client(home, reached), keys)
     answer({"type": "reindexed", "full": full, "bases": rows}, map(_line, rows), as_json=as_json)
     if any(row["problem"] for row in rows):
-        raise click.exceptions.Exit(3)
+        raise click.exceptions.Exit(TROUBLE)
 
 
-def _await_server(client: Client, keys: Sequence[BaseKey]) -> list[dict[str, Any]]:
+def _await_server(client: Client, keys: Sequence[BaseKey]) -> list[Json]:
     """Wait until the server has done what it does anyway; a base with an alarm is not waited for."""
     progress = terminal.ProgressLine()
-    wanted = {str(key) for key in keys}
     while True:
-        told = client.status()
-        rows = [_row(base, told) for base in told["bases"] if base["key"] in wanted]
+        rows = _rows(client.status(), keys, {})
         if all(row["problem"] or row["done"] for row in rows):
             progress.wipe()
             return rows
@@ -72,7 +70,13 @@ def _await_server(client: Client, keys: Sequence[BaseKey]) -> list[dict[str, Any
         time.sleep(_POLL_SECONDS)
 
 
-def _row(base: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+def _rows(told: Json, keys: Sequence[BaseKey], problems: Mapping[BaseKey, str]) -> list[Json]:
+    """How far each base is, from a library's status."""
+    found = {base["key"]: base for base in told["bases"]}
+    return [_row(found[str(key)], told, problems.get(key)) for key in keys if str(key) in found]
+
+
+def _row(base: Json, told: Json, problem: str | None) -> Json:
     freshness = base["freshness"]
     is_embedded = told["embedder"] == "none" or freshness["vectors"] == freshness["passages"]
     return {
@@ -81,11 +85,11 @@ def _row(base: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
         "passages": freshness["passages"],
         "vectors": freshness["vectors"],
         "done": freshness["published"] == freshness["indexed"] and is_embedded,
-        "problem": freshness.get("alarm") or (None if is_embedded else told["embedding_problem"]),
+        "problem": problem or freshness.get("alarm") or (None if is_embedded else told["embedding_problem"]),
     }
 
 
-def _line(row: dict[str, Any]) -> str:
+def _line(row: Json) -> str:
     head = (row["head"] or "nothing")[:12]
     text = f"{row['base']} at {head}: {row['passages']:,} passages, {row['vectors']:,} with a vector"
     return f"{text}; {terminal.line(row['problem'])}" if row["problem"] else text

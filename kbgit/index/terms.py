@@ -15,7 +15,7 @@ from struct import pack
 from kbgit.analysis import Chunk, Kind, analyse, chunks
 from kbgit.index.contract import IndexedPassage
 
-TERMS_VERSION = 1
+TERMS_VERSION = 2
 """Part of an index's stamp: an index with other weights must be rebuilt."""
 
 TITLE_WEIGHT = 2.0
@@ -41,7 +41,11 @@ PART_WEIGHT = 0.85
 """Of a unit within a symbol or compound, so that for `net` the word ranks before `.NET`."""
 
 GAP = 64
-"""Positions between the parts of a passage, so that no phrase reaches from one into the next."""
+"""Positions between the parts of a passage, so that no phrase reaches from one into the next.
+
+After the parts come the fragments of each unit, as a run of their own: `quota low space` is a phrase of
+etcdBackendQuotaLowSpace, while in the text that word takes one position, so that `github actions` is one of GitHub Actions.
+"""
 
 LONGEST_CACHED_CHUNK = 48
 
@@ -56,12 +60,15 @@ def passage_terms(passage: IndexedPassage) -> tuple[list[PassageTerm], int]:
     """What `passage` is indexed under, and its length in units (at least 1)."""
     weights: dict[bytes, float] = {}
     positions: dict[bytes, list[int]] = {}
+    runs: list[tuple[tuple[tuple[bytes, float], ...], float]] = []
     length = 1
     start = 0
     for part, part_weight in _parts(passage):
         position = start
         for chunk in chunks(part):
-            tokens, span = _weigh(chunk) if len(chunk) <= LONGEST_CACHED_CHUNK else _weigh.__wrapped__(chunk)
+            weighed = _weigh(chunk) if len(chunk) <= LONGEST_CACHED_CHUNK else _weigh.__wrapped__(chunk)
+            tokens, span, fragments = weighed
+            runs += [(run, part_weight) for run in fragments]
             for token, offset, weight in tokens:
                 if token in weights:
                     weights[token] += weight * part_weight
@@ -72,6 +79,11 @@ def passage_terms(passage: IndexedPassage) -> tuple[list[PassageTerm], int]:
             position += span
         length = position - start
         start = position + GAP
+    for run, part_weight in runs:
+        for position, (token, weight) in enumerate(run, start):
+            weights[token] = weights.get(token, 0.0) + weight * part_weight
+            positions.setdefault(token, []).append(position)
+        start += len(run) + 1
     return [(token, len(at), weights[token], _pack(at)) for token, at in positions.items()], max(length, 1)
 
 
@@ -94,16 +106,23 @@ def _parts(passage: IndexedPassage) -> Iterator[tuple[str, float]]:
     yield passage.text, TEXT_WEIGHT
 
 
+Weighed = tuple[tuple[tuple[bytes, int, float], ...], int, tuple[tuple[tuple[bytes, float], ...], ...]]
+
+
 @lru_cache(maxsize=1 << 17)
-def _weigh(chunk: str) -> tuple[tuple[tuple[bytes, int, float], ...], int]:
-    """The tokens of `chunk` encoded, with their offsets and weights, and its span."""
+def _weigh(chunk: str) -> Weighed:
+    """The tokens of `chunk` encoded, with their offsets and weights; its span; and its runs of fragments."""
     analysed: Chunk = analyse(chunk)
     accented = {token.offset for token in analysed.tokens if token.kind is Kind.EXACT}
     composed = any(token.kind in (Kind.COMPOUND, Kind.SYMBOL) for token in analysed.tokens)
-    weighted = []
+    weighted: list[tuple[bytes, int, float]] = []
+    fragments: dict[int, list[tuple[bytes, float]]] = {}
     for token in analysed.tokens:
-        weight = KIND_WEIGHTS[token.kind]
+        text, weight = token.text.encode("utf-8"), KIND_WEIGHTS[token.kind]
+        if token.kind is Kind.FRAGMENT:
+            fragments.setdefault(token.offset, []).append((text, weight))
+            continue
         if token.kind is Kind.UNIT:
             weight *= (FOLDED_WEIGHT if token.offset in accented else 1.0) * (PART_WEIGHT if composed else 1.0)
-        weighted.append((token.text.encode("utf-8"), token.offset, weight))
-    return tuple(weighted), analysed.span
+        weighted.append((text, token.offset, weight))
+    return tuple(weighted), analysed.span, tuple(map(tuple, fragments.values()))

@@ -10,18 +10,25 @@ from kbgit.library.answers import (
     SearchResult,
     Status,
 )
+from kbgit.library.bases import Bases, Purge
 from kbgit.library.library import Library
 from kbgit.library.request import SearchRequest
+from kbgit.library.writing import Draft, Writing, Written
 
 __all__ = [
     "BaseView",
+    "Bases",
+    "Draft",
     "ItemDiff",
     "ItemPage",
     "ItemView",
     "Library",
+    "Purge",
     "RevisionPage",
     "SearchRequest",
     "SearchResponse",
     "SearchResult",
     "Status",
+    "Writing",
+    "Written",
 ]

@@ -42,7 +42,7 @@ class Git:
 
     directory: Path
     timeout_seconds: float = 120.0
-    environment: Mapping[str, str] = field(default_factory=lambda: clean_environment(os.environ))
+    environment: Mapping[str, str] = field(default_factory=lambda: clean_environment(os.environ), repr=False)
 
     def run(
         self, *arguments: str, stdin: bytes = b"", allow: Sequence[int] = (0,), extra: Mapping[str, str] | None = None

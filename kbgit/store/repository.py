@@ -35,11 +35,6 @@ class TreeEntry:
     sha: str
     path: bytes
 
-    @property
-    def is_file(self) -> bool:
-        """A regular file, executable or not."""
-        return self.mode.startswith("100")
-
 
 @dataclass(frozen=True, slots=True)
 class Change:

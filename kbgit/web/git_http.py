@@ -41,7 +41,6 @@ _MEGABYTE = 1024 * 1024
 _FETCH_REQUEST_BYTES = 10 * _MEGABYTE  # what a client may say of its refs; Git's own limit for it
 _PUSH_COMMANDS_BYTES = _MEGABYTE  # beside the pack, to which push_max_mb applies
 _LONGEST_SECONDS = 3600.0  # a whole exchange, however lively
-_MOST_AT_ONCE = 64
 # All that a child inherits: nothing that the server was told in confidence.
 _INHERITED = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "TZ")
 
@@ -66,8 +65,8 @@ class GitRequest:
 class GitHttp:
     """An ASGI application for everything below `/git/`.
 
-    `notice_push` is told of each push when its refs have moved. `environment` is the server's own, of which children get
-    a few variables.
+    `notice_push` is told of each push when its refs may have moved. `environment` is the server's own, of which children
+    get a few variables. More than `most_at_once` fetches and pushes are refused with `overloaded`.
     """
 
     def __init__(
@@ -76,6 +75,7 @@ class GitHttp:
         accounts: Authenticator,
         notice_push: Callable[[BaseKey], None],
         environment: Mapping[str, str],
+        most_at_once: int = 64,
     ) -> None:
         self._home = home
         self._accounts = accounts
@@ -83,6 +83,7 @@ class GitHttp:
         self._environment = clean_environment(
             {name: environment[name] for name in _INHERITED if name in environment} | _as_environment(home.settings)
         )
+        self._most_at_once = most_at_once
         self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -90,8 +91,8 @@ class GitHttp:
         try:
             # Accounts and files are read in a thread: a locked database must not hold up everyone else.
             request = await asyncio.to_thread(self._admit, scope)
-            if self._running >= _MOST_AT_ONCE:
-                raise Overloaded(f"{_MOST_AT_ONCE} fetches and pushes are running; try again in a moment")
+            if self._running >= self._most_at_once:
+                raise Overloaded(f"{self._running} fetches and pushes are running; try again in a moment")
         except KbgitError as error:
             await _refuse(send, error)
             return

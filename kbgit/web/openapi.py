@@ -15,7 +15,6 @@ ErrorClass = type[e.KbgitError]
 
 _ANY_ANSWER: tuple[ErrorClass, ...] = (
     e.InvalidRequest,
-    h.MethodNotAllowed,
     h.RequestTimeout,
     e.TooLarge,
     h.UnsupportedMediaType,

@@ -123,6 +123,7 @@ def test_a_slug_in_two_spaces_must_be_named_with_its_space(kbgit: Kbgit) -> None
 def rewritten(kbgit: Kbgit, pages: Path) -> tuple[str, str]:
     """Move a published branch behind kbgit's back: the heads before and after."""
     before = kbgit.json("base", "import", "pages", "--from", str(pages))["head"]
+    kbgit.run("search", "rollout")  # indexes it
     repository = kbgit.home / "repositories" / "~ada" / "pages.git"
     after = git(repository, "commit-tree", f"{before}^{{tree}}", "-m", "Another history")
     git(repository, "update-ref", "refs/heads/main", after)
@@ -133,7 +134,8 @@ def test_a_rewritten_history_is_an_alarm_until_it_is_accepted(kbgit: Kbgit, page
     before, after = rewritten(kbgit, pages)
     assert "no longer contains" in kbgit.run("status").stdout
     kbgit.run("status", "--check", code=1)
-    assert kbgit.json("read", "item_deploy")["knowledge_revision_id"] == before
+    (found,) = kbgit.json("search", "rollout", "--mode", "lexical")["results"]
+    assert found["knowledge_revision_id"] == before
     accepted = kbgit.json("base", "accept-rewrite", "pages", "--yes")
     assert (accepted["before"], accepted["head"]) == (before, after)
     assert kbgit.json("read", "item_deploy")["knowledge_revision_id"] == after

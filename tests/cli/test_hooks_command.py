@@ -132,7 +132,7 @@ def test_the_hooks_of_a_home_are_restored(kbgit: Kbgit) -> None:
     git(repository, "config", "core.hooksPath", "/nowhere")
     assert "pre-receive" in kbgit.run("hooks", "install", "--server").stdout
     home.check_hooks()
-    assert git(repository, "config", "core.hooksPath") == str(home.hooks.resolve())
+    assert (repository / git(repository, "config", "core.hooksPath")).resolve() == home.hooks.resolve()
 
 
 def test_a_server_with_a_missing_hook_refuses_to_start(kbgit: Kbgit) -> None:

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from pathlib import Path
 
+import pytest
+
 from kbgit.assemble import HomeLock
+from kbgit.cli import client
 from tests.cli.running import Kbgit, Published
 
 
@@ -25,7 +29,8 @@ def test_reindex_full_gives_what_was_there(kbgit: Kbgit, pages: Path) -> None:
     kbgit.run("base", "import", "--from", str(pages))
     before = kbgit.json("search", "rollout", "--embed")
     (row,) = kbgit.json("reindex", "--full", "team-pages")["bases"]
-    assert (row["passages"], row["vectors"], row["problem"]) == (4, 4, None)
+    assert row["passages"] == row["vectors"] > 0
+    assert row["problem"] is None
     assert kbgit.json("search", "rollout") == before
 
 
@@ -46,8 +51,18 @@ def test_reindex_knows_no_other_bases(kbgit: Kbgit) -> None:
 def test_a_home_that_another_process_owns_for_a_moment_is_waited_for(kbgit: Kbgit, pages: Path) -> None:
     kbgit.run("base", "import", "--from", str(pages))
     lock = HomeLock(kbgit.home)
+    timer = threading.Timer(0.5, lock.release)
+    timer.start()
     try:
-        kbgit.run("reindex", code=3)
+        kbgit.run("reindex")
+    finally:
+        timer.join()
+
+
+def test_a_home_that_another_process_keeps_is_trouble(kbgit: Kbgit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_LOCK_SECONDS", 0.2)
+    lock = HomeLock(kbgit.home)
+    try:
+        assert "owns the index" in kbgit.run("status", code=3).stderr
     finally:
         lock.release()
-    kbgit.run("reindex")

@@ -451,9 +451,9 @@ def test_a_long_query_is_ranked_by_its_first_terms(shelf: Snapshot) -> None:
 def _seconds(text: str) -> float:
     best = float("inf")
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.thread_time()
         parse_query(text, [text])
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.thread_time() - start)
     return best
 
 
@@ -461,3 +461,17 @@ def _seconds(text: str) -> float:
 def test_time_to_parse_is_linear_in_the_length_of_any_query(part: str) -> None:
     short, long = _seconds(part * 1_000), _seconds(part * 8_000)
     assert long < 0.02 or long / short < 8 * 3
+
+
+def test_a_phrase_is_found_across_the_parts_of_a_name_and_a_name_is_one_word_of_a_phrase(tmp_path: Path) -> None:
+    names = {"quota": "the alert etcdBackendQuotaLowSpace fires", "actions": "run GitHub Actions here"}
+    snapshot = snapshot_of(tmp_path, [passage(item, text) for item, text in names.items()])
+    for phrase, expected in (
+        ("quota low space", ["quota"]),
+        ("backend quota", ["quota"]),
+        ("github actions", ["actions"]),
+        ("GitHub Actions", ["actions"]),
+        ("low quota", []),
+        ("alert etcd", []),
+    ):
+        assert search(snapshot, f'"{phrase}"') == expected, phrase

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -26,7 +26,12 @@ from kbgit.web.asgi import Application
 
 RUNBOOKS = BaseKey("team:platform", "runbooks")
 NOTES = BaseKey("personal:ada", "notes")
-SERVER_ENVIRONMENT = {"PATH": os.environ["PATH"], "SECRET_OF_THE_SERVER": "must not reach a hook"}
+SERVER_ENVIRONMENT = {
+    "PATH": os.environ["PATH"],
+    "KBGIT_EMBEDDER_API_KEY": "for the server alone",
+    "GIT_DIR": "/another/repository",
+    "GIT_INDEX_FILE": "/another/index",
+}
 
 
 @dataclass(frozen=True)
@@ -109,11 +114,13 @@ class _ThreadServer(uvicorn.Server):
 
 
 @contextmanager
-def running(application: Application) -> Iterator[str]:
-    """Serve an application in a thread, on a free port; gives its URL."""
-    config = uvicorn.Config(application, log_config=None, lifespan="off", ws="none", timeout_graceful_shutdown=2)
+def running(application: Application, http: Literal["auto", "h11", "httptools"] = "auto") -> Iterator[str]:
+    """Serve an application in a thread, on a free port; gives its URL. `http` names what parses HTTP."""
+    config = uvicorn.Config(
+        application, log_config=None, lifespan="off", ws="none", http=http, timeout_graceful_shutdown=2
+    )
     server = _ThreadServer(config)
-    with socket.socket() as listener:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

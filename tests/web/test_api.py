@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import socket
 import sqlite3
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -44,7 +45,8 @@ def test_a_search_finds_and_cites(library: Library) -> None:
 
 @pytest.mark.parametrize("mode", ["hybrid", "rrf", "semantic", "lexical"])
 def test_every_mode_answers_as_described(mode: str, ada: DescribedClient) -> None:
-    found = ada.post(SEARCH, {"query": "deployment", "mode": mode, "explain": True, "content": "full"}).json
+    words = "deployment: roll back with kubectl rollout undo"
+    found = ada.post(SEARCH, {"query": words, "mode": mode, "explain": True, "content": "full"}).json
     assert found["mode"] == mode
     assert found["results"]
 
@@ -302,6 +304,16 @@ def test_a_compressed_body_arrives(ada: DescribedClient) -> None:
         sent = iter([body[:5], body[5:]]) if chunked else body
         found = ada.request("POST", SEARCH, sent, JSON | {"Content-Encoding": "gzip"}, chunked=chunked).json
         assert found["results"][0]["title"] == "Deployment"
+
+
+def test_clients_that_send_slowly_keep_nobody_from_being_answered(library: Library, ada: DescribedClient) -> None:
+    address = urlsplit(library.url)
+    head = f"POST {SEARCH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"
+    with ExitStack() as connections:
+        for _ in range(100):
+            slow = connections.enter_context(socket.create_connection((address.hostname, address.port), timeout=30))
+            slow.sendall(head.encode())
+        assert ada.post(SEARCH, {"query": "ERR-1234"}).status == 200
 
 
 BIG = b'{"query": "' + b"a" * 3_000_000 + b'"}'

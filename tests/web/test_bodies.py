@@ -24,8 +24,11 @@ def reached() -> list[bytes]:
     return []
 
 
-@pytest.fixture
-def url(reached: list[bytes]) -> Iterator[str]:
+@pytest.fixture(params=["h11", "httptools"])
+def url(reached: list[bytes], request: pytest.FixtureRequest) -> Iterator[str]:
+    """A server, with each of the parsers of HTTP that it may find installed."""
+    pytest.importorskip(request.param)
+
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         message = await receive()
         assert message["more_body"] is False
@@ -35,7 +38,7 @@ def url(reached: list[bytes]) -> Iterator[str]:
         reached.append(message["body"])
         await respond(send, 200, b"", "text/plain")
 
-    with running(Bodies(application, limit=1000, seconds=0.3)) as url:
+    with running(Bodies(application, limit=1000, seconds=0.3), request.param) as url:
         yield url
 
 

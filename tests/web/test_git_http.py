@@ -10,6 +10,7 @@ import random
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -459,8 +460,24 @@ def test_a_client_that_goes_away_takes_its_git_with_it(
         with socket.create_connection((address.hostname, address.port), timeout=30) as connection:
             connection.sendall(_open_push(address.netloc, people))
             until(lambda: bool(git_children()))
+            environment = Path(f"/proc/{git_children()[0]}/environ").read_text().split("\0")
         until(lambda: "the client went away" in caplog.messages)
     assert git_children() == []
+    assert {"KBGIT_USER=ada", "KBGIT_VIA=push", "KBGIT_RIGHTS=administer delete"} < set(environment)
+    for secret in ("for the server alone", "/another/", people["ada"], "HTTP_AUTHORIZATION"):
+        assert secret not in "".join(environment)
+
+
+def test_more_at_once_than_allowed_are_asked_to_come_back(home: Home, people: People) -> None:
+    git = GitHttp(home, people.accounts, lambda _: None, SERVER_ENVIRONMENT, most_at_once=1)
+    with running(Edge(git)) as url:
+        address = urlsplit(url)
+        with socket.create_connection((address.hostname, address.port), timeout=30) as connection:
+            connection.sendall(_open_push(address.netloc, people))
+            until(lambda: bool(git_children()))
+            answer = Client(url).get(ADVERTISEMENT, basic(people["ada"]))
+            assert (answer.status, b"overloaded" in answer.body) == (503, True)
+        until(lambda: Client(url).get(ADVERTISEMENT, basic(people["ada"])).status == 200)
 
 
 def _open_push(host: str, people: People) -> bytes:

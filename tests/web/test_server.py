@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
@@ -10,10 +11,12 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -87,6 +90,20 @@ def test_a_request_that_runs_is_finished_before_it_stops(home: Home, people: Peo
         thread.join(20)
         assert [answer.error for answer in answers] == ["timed_out"]
         assert process.wait(20) == 0
+
+
+def test_an_answer_on_a_kept_connection_does_not_wait_for_an_acknowledgement(home: Home) -> None:
+    with started(home) as process:
+        connection = http.client.HTTPConnection(urlsplit(ready_url(process)).netloc, timeout=20)
+        seconds = []
+        for _ in range(30):
+            start = time.perf_counter()
+            connection.request("GET", "/healthz")
+            assert connection.getresponse().read() == b'{"status":"ok"}'
+            seconds.append(time.perf_counter() - start)
+        connection.close()
+    # Linux delays acknowledgements by 40 ms, except of the first few.
+    assert sorted(seconds)[15] < 0.035
 
 
 def test_its_log_is_a_line_of_json_for_each_request(home: Home) -> None:
