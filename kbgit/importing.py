@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import shutil
 import stat
@@ -10,9 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NoReturn
 
 import yaml
 
+from kbgit import names
 from kbgit.admission import Problem, Rights, assess, judge
 from kbgit.base import SETTINGS_FILE, Admission, BaseKey
 from kbgit.catalogue import Catalogue
@@ -100,7 +103,12 @@ class Importer:
         repository = self._home.create_repository(key)
         with self._removed_on_failure(repository, key):
             self._told(f"reading {root}")
-            files = {path.relative_to(root).as_posix(): path.read_bytes() for path in _files(root, self._told)}
+            files: dict[str, bytes] = {}
+            for path in _files(root, self._told):
+                raw = path.read_bytes()
+                files[path.relative_to(root).as_posix()] = (
+                    _as_utf8(raw, path, self._told) if path.suffix == ".md" else raw
+                )
             given = replace(options, subdir=None).given
             if given:
                 files[SETTINGS_FILE] = settings_text(files.get(SETTINGS_FILE), given)
@@ -224,15 +232,34 @@ def _default_branch(repository: Repository, source: str) -> str:
 
 
 def _files(root: Path, told: Told) -> Iterator[Path]:
-    """Regular files below `root`, in order, hidden directories and tools' own left out."""
-    for directory, directories, names in os.walk(root):
+    """Regular files below `root`, in order, hidden directories and tools' own left out. Raises `InvalidRequest`."""
+
+    def unreadable(error: OSError) -> NoReturn:
+        raise InvalidRequest(f"{error.filename} cannot be read: {error.strerror}") from error
+
+    for directory, directories, files in os.walk(root, onerror=unreadable):
         directories[:] = sorted(
             name for name in directories if name not in _SKIPPED_DIRECTORIES and not name.startswith(".")
         )
-        for name in sorted(names):
+        for name in sorted([*files, *(name for name in directories if (Path(directory) / name).is_symlink())]):
             path = Path(directory) / name
-            mode = path.lstat().st_mode
-            if stat.S_ISREG(mode):
+            if stat.S_ISREG(path.lstat().st_mode):
                 yield path
             else:
-                told(f"left out: {path} is no regular file")
+                told(f"left out: {names.shown(str(path))} is no regular file")
+
+
+def _as_utf8(raw: bytes, path: Path, told: Told) -> bytes:
+    """A text in UTF-8: as it is, or converted from the encoding that old editors on Windows wrote, saying so."""
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        wide = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        for encoding in ("utf-16",) if wide else ("windows-1252", "latin-1"):
+            try:
+                converted = raw.decode(encoding).encode()
+            except UnicodeError:
+                continue
+            told(f"converted: {names.shown(str(path))} from {encoding} to UTF-8")
+            return converted
+    return raw

@@ -17,7 +17,7 @@ from kbgit.base import BaseKey
 from kbgit.catalogue import Catalogue
 from kbgit.embedding.cache import VectorCache
 from kbgit.embedding.contract import Embedder, Vectors
-from kbgit.errors import EmbeddingFailure, KbgitError
+from kbgit.errors import BaseNotFound, EmbeddingFailure, GitFailure, HistoryRewritten, KbgitError
 from kbgit.home import Home
 from kbgit.index.contract import Index, IndexedPassage, IndexUpdate
 from kbgit.item import parse_document
@@ -115,6 +115,18 @@ class Indexer:
         self.on_behind(base.key)
         return base
 
+    def seen(self, base: BaseRow) -> BaseRow:
+        """`base` as `published` gives it, or, where that cannot be had, as it is catalogued, under an alarm.
+
+        A repository that is damaged, missing or rewritten changes nothing that is published.
+        """
+        try:
+            return self.published(base)
+        except (HistoryRewritten, GitFailure, BaseNotFound) as error:
+            if not base.alarm:
+                self._catalogue.raise_alarm(str(base.key), error.message)
+            return self._catalogue.base(str(base.key))
+
     @property
     def _limits(self) -> Limits:
         return self._home.limits
@@ -145,10 +157,11 @@ class Indexer:
     def synchronise(self, key: BaseKey) -> None:
         """Publish what the branch shows, then index what is published."""
         self._catalogue.add_base(key)
-        base = self._catalogue.base(str(key))
-        repository = self.repository(key)
-        base = catch_up(repository, self._catalogue, base, self._limits)
-        self.update_index(base)
+        try:
+            catch_up(self.repository(key), self._catalogue, self._catalogue.base(str(key)), self._limits)
+        finally:
+            # Whatever became of the branch, what is published is indexed.
+            self.update_index(self._catalogue.base(str(key)))
 
     def update_index(self, base: BaseRow) -> bool:
         """Bring a base's index to its catalogued head. Returns whether there was anything to do."""

@@ -92,7 +92,7 @@ def _announced(repository: Repository) -> dict[str, Announcement]:
             found[path.name] = Announcement(
                 record["ref"], record["old"], path.name, record["by"], Via(record["via"]), record["at"]
             )
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, TypeError):
             continue
     return found
 
@@ -229,9 +229,11 @@ def _apply(repository: Repository, catalogue: Catalogue, base: BaseRow, entry: C
         published_at=int(trailers.get("Kbgit-Published-At", entry.committed_at)),
     )
     slug = base.key.slug
+    # After a rewrite that an operator accepted, everything is read anew: the old head says nothing about the new tree.
+    start = base.head if base.head is None or repository.is_ancestor(base.head, head) else None
     assessment = assess(
         repository,
-        base.head,
+        start,
         head,
         slug,
         lambda ids: catalogue.paths_by_folded_id(key, ids),

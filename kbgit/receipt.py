@@ -66,6 +66,8 @@ class Receipt:
         yield f"{self.base.key.slug} at {head}: {counts}, {len(self.removed)} removed, {len(self.problems)} with problems"
         if self.base.settings.status != "active":
             yield f"this base is {self.base.settings.status}: nothing in it is searched until it is restored"
+        if self.of(ItemStatus.DRAFT) and not self.of(ItemStatus.PUBLISHED):
+            yield "only drafts: nothing of this is found until its items, or `default_status` in base.yaml, say published"
         for status in ItemStatus:
             yield from _cut([f"  {status:<10} {names.shown(item.title)}  {_cite(item)}" for item in self.of(status)])
         yield from _cut([f"  removed    {item_id}" for item_id in self.removed])
@@ -96,7 +98,9 @@ def receipt(repository: Repository, catalogue: Catalogue, base: BaseRow, old: st
     touched = set(paths)
     problems = [problem for problem in catalogue.problems(key) if problem.path in touched]
     alive = {item.item_id for item in items}
-    removed = sorted({item_id for item_id, path in catalogue.removed_since(key, old) if rules.is_item(path)} - alive)
+    broken = {problem.path for problem in problems}
+    gone = {item for item, path in catalogue.removed_since(key, old) if rules.is_item(path) and path not in broken}
+    removed = sorted(gone - alive)
     return Receipt(base, items, removed, problems, list(_others(changes, rules)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -101,13 +101,19 @@ def test_the_last_owner_of_a_space_cannot_be_made_less(office: Office) -> None:
 def test_a_token_gives_its_holder_roles_and_its_own_limits(office: Office) -> None:
     scopes = {Scope.KNOWLEDGE_READ, Scope.ITEM_WRITE}
     token, text = office.accounts.add_token(
-        "ada", "laptop", scopes, "ada", bases=["team:platform/runbooks"], profile="cursor-plugin", expires_at=1_900_000_000
+        "ada",
+        "laptop",
+        scopes,
+        "ada",
+        bases=["team:platform/runbooks"],
+        profile="cursor-plugin",
+        expires_at=1_900_000_000,
     )
     principal = office.accounts.authenticate(text)
     assert principal.user == "ada"
     assert principal.roles == office.accounts.roles("ada")
     assert principal.scopes == scopes
-    assert principal.bases == {"team:platform/runbooks"}
+    assert principal.bases == frozenset({"team:platform/runbooks"})
     assert (principal.profile, principal.token_id, principal.operator) == ("cursor-plugin", token.id, False)
     unlimited, text = office.accounts.add_token("ada", "all", set(Scope), "ada")
     assert office.accounts.authenticate(text).bases is None
@@ -139,9 +145,7 @@ def test_a_secret_is_stored_nowhere(office: Office) -> None:
 def test_whatever_is_wrong_with_a_token_the_answer_is_the_same(office: Office) -> None:
     good, text = office.accounts.add_token("ada", "good", set(Scope), "ada")
     other, other_text = office.accounts.add_token("max", "other", set(Scope), "ada")
-    expired, expired_text = office.accounts.add_token(
-        "ada", "expired", set(Scope), "ada", expires_at=int(office.clock.now)
-    )
+    _, expired_text = office.accounts.add_token("ada", "expired", set(Scope), "ada", expires_at=int(office.clock.now))
     revoked, revoked_text = office.accounts.add_token("ada", "revoked", set(Scope), "ada")
     office.accounts.revoke_token(revoked.id, "ada")
     secret, other_secret = text.split("_", 2)[2], other_text.split("_", 2)[2]
@@ -220,7 +224,7 @@ def test_a_change_and_its_audit_line_are_there_together_or_not_at_all(office: Of
     connection = sqlite3.connect(office.path)
     connection.execute("CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'disk full'); END")
     connection.close()
-    changes = [
+    changes: list[Callable[[], object]] = [
         lambda: office.accounts.add_user("eve", "ada"),
         lambda: office.accounts.add_team("other", "ada", "ada"),
         lambda: office.accounts.set_member("team:platform", "max", Role.OWNER, "ada"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -164,7 +164,9 @@ def test_an_evil_merge_is_judged_by_what_only_it_brings(gate: Gate) -> None:
     theirs = step(writer, [*start, *tree(writer, {"c.md": text("C")})], old)
     both = [*start, *tree(writer, {"b.md": text("B"), "c.md": text("C")})]
     assert gate.codes(old, step(writer, both, ours, theirs)) == []
-    evil = step(writer, [*both, *tree(writer, {"evil\n.md": "x"}), ("120000", "d.md", writer.blob("/etc/passwd"))], ours, theirs)
+    evil = step(
+        writer, [*both, *tree(writer, {"evil\n.md": "x"}), ("120000", "d.md", writer.blob("/etc/passwd"))], ours, theirs
+    )
     assert sorted(gate.codes(old, evil)) == ["not_a_file", "unsafe_name"]
 
 
@@ -208,7 +210,9 @@ def test_a_file_broken_before_never_blocks_somebody_elses_push(gate: Gate, sin: 
     new = step(gate.writer, [*changed, *tree(gate.writer, {"a.md": text("Changed"), "b.md": text("New")})], old)
     assert gate.codes(old, new) == []
     # Not even when the whole tree has to be read again, because it became a bundle with other rules.
-    bundle = step(gate.writer, [*changed, *tree(gate.writer, {"a.md": text(), "index.md": "---\nokf_version: 0.2\n---\n"})], old)
+    bundle = step(
+        gate.writer, [*changed, *tree(gate.writer, {"a.md": text(), "index.md": "---\nokf_version: 0.2\n---\n"})], old
+    )
     assert gate.assess(old, bundle).complete
     assert gate.codes(old, bundle) == []
 
@@ -236,7 +240,10 @@ def test_sizes_are_limited_for_items_and_for_other_files(gate: Gate) -> None:
 def test_two_files_with_one_id_are_refused_naming_both(gate: Gate) -> None:
     new = step(gate.writer, tree(gate.writer, {"a.md": text(id="same"), "b.md": text(id="Same")}))
     verdict = gate.verdict(None, new)
-    assert {(p.path, p.line, p.code) for p in verdict.refusals} == {("a.md", 4, "duplicate_id"), ("b.md", 4, "duplicate_id")}
+    assert {(p.path, p.line, p.code) for p in verdict.refusals} == {
+        ("a.md", 4, "duplicate_id"),
+        ("b.md", 4, "duplicate_id"),
+    }
     assert any("b.md" in p.what for p in verdict.refusals if p.path == "a.md")
 
 
@@ -325,19 +332,21 @@ def test_a_problem_is_one_safe_line() -> None:
 
 
 def test_problems_come_in_the_order_of_their_places(gate: Gate) -> None:
-    new = step(gate.writer, tree(gate.writer, {name: "---\nx\n---\n" for name in ("c.md", "a.md", "b.md")}))
+    new = step(gate.writer, tree(gate.writer, dict.fromkeys(("c.md", "a.md", "b.md"), "---\nx\n---\n")))
     problems = gate.verdict(None, new).refusals
     assert list(problems) == sorted(problems)
     assert [problem.path for problem in problems] == ["a.md", "b.md", "c.md"]
 
 
 def sees_every_file(gate: Gate, name: str) -> bool:
-    return [item.path for item in gate.assess(None, step(gate.writer, tree(gate.writer, {name: text()}))).items] == [name]
+    return [item.path for item in gate.assess(None, step(gate.writer, tree(gate.writer, {name: text()}))).items] == [
+        name
+    ]
 
 
-@pytest.mark.parametrize("name", ["测试 “x”.md", "emoji 🦊.md", "büro.md", "-dash.md", " lead.md", "#hash.md", "a@b.md"])
+@pytest.mark.parametrize(
+    "name", ["测试 “x”.md", "emoji 🦊.md", "büro.md", "-dash.md", " lead.md", "#hash.md", "a@b.md"]
+)
 def test_names_that_git_quotes_are_items_like_others(gate: Gate, name: str) -> None:
     assert sees_every_file(gate, name)
     assert gate.codes(None, step(gate.writer, tree(gate.writer, {name: text()}))) == []
-
-

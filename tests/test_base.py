@@ -22,7 +22,25 @@ from kbgit.errors import DocumentProblem, InvalidName
 from kbgit.item import ItemStatus
 
 NAMES = st.from_regex(r"[a-z0-9](?:[a-z0-9_-]{0,20}[a-z0-9])?", fullmatch=True)
-HOSTILE = ["", ".", "..", "../x", "a/b", "/etc", "a\\b", "a\x00b", "A", "a b", "é", "a..b", "-a", "a-", "a\n", "%2e%2e", "~a"]
+HOSTILE = [
+    "",
+    ".",
+    "..",
+    "../x",
+    "a/b",
+    "/etc",
+    "a\\b",
+    "a\x00b",
+    "A",
+    "a b",
+    "é",
+    "a..b",
+    "-a",
+    "a-",
+    "a\n",
+    "%2e%2e",
+    "~a",
+]
 
 
 @given(st.sampled_from(["personal", "team"]), NAMES, NAMES)
@@ -39,7 +57,9 @@ def test_a_hostile_name_of_a_base_is_refused(name: str) -> None:
         BaseKey("team:platform", name)
 
 
-@pytest.mark.parametrize("space", [*HOSTILE, "world:a", "team", "team:", "team:../x", "team:a..b", "team:a/b", "team:A"])
+@pytest.mark.parametrize(
+    "space", [*HOSTILE, "world:a", "team", "team:", "team:../x", "team:a..b", "team:a/b", "team:A"]
+)
 def test_a_hostile_name_of_a_space_is_refused(space: str) -> None:
     with pytest.raises(InvalidName):
         BaseKey(space, "notes")
@@ -51,7 +71,9 @@ def test_a_hostile_name_of_a_user_is_refused(name: str) -> None:
         check_user_name(name)
 
 
-@pytest.mark.parametrize(("space", "name"), [("a", "b"), ("..", "b.git"), ("a", "...git"), ("a", "..git"), ("~", "b.git")])
+@pytest.mark.parametrize(
+    ("space", "name"), [("a", "b"), ("..", "b.git"), ("a", "...git"), ("a", "..git"), ("~", "b.git")]
+)
 def test_a_path_that_leads_elsewhere_is_no_base(space: str, name: str) -> None:
     with pytest.raises(InvalidName):
         BaseKey.from_path(space, name)
@@ -68,7 +90,12 @@ def test_a_slug_made_from_any_name_is_one_that_a_base_can_have(name: str) -> Non
 
 @pytest.mark.parametrize(
     ("name", "slug"),
-    [("Engineering Runbooks", "engineering-runbooks"), ("Büro & Kai", "buro-kai"), ("a...b", "a.b"), ("notes.git", "notes")],
+    [
+        ("Engineering Runbooks", "engineering-runbooks"),
+        ("Büro & Kai", "buro-kai"),
+        ("a...b", "a.b"),
+        ("notes.git", "notes"),
+    ],
 )
 def test_a_slug_stays_near_the_name(name: str, slug: str) -> None:
     assert slug_from(name) == slug
@@ -82,7 +109,10 @@ def test_a_base_without_settings_has_its_defaults_and_its_directorys_name() -> N
 
 
 def test_settings_are_read_as_they_are_written() -> None:
-    raw = b"name: 2026-11-30\ndescription: no\nstatus: archived\ndefault_status: published\nadmission: lenient\nsubdir: /docs/en/\n"
+    raw = (
+        b"name: 2026-11-30\ndescription: no\nstatus: archived\ndefault_status: published\nadmission: lenient\n"
+        b"subdir: /docs/en/\n"
+    )
     assert BaseSettings.parse(raw, "notes") == BaseSettings(
         "2026-11-30", "no", BaseStatus.ARCHIVED, ItemStatus.PUBLISHED, Admission.LENIENT, "docs/en"
     )
@@ -160,6 +190,8 @@ def test_a_bundle_is_told_by_its_root_index(raw: bytes | None, is_bundle: bool) 
 
 
 def test_every_sample_base_can_be_read(bases_directory: Path) -> None:
-    names = {path.parent.name: BaseSettings.parse(path.read_bytes(), "x") for path in bases_directory.glob("*/base.yaml")}
+    names = {
+        path.parent.name: BaseSettings.parse(path.read_bytes(), "x") for path in bases_directory.glob("*/base.yaml")
+    }
     assert len(names) >= 3
     assert all(settings.name != "x" and settings.description for settings in names.values())

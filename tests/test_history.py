@@ -58,7 +58,7 @@ def random_content(chance: random.Random, explicit: str | None) -> str:
 
 
 def edited(chance: random.Random, tree: Tree) -> Tree:
-    """One to three edits: files that are named by their path, files that name themselves and move, one that changes its id."""
+    """One to three edits: of files that their path names, files that name themselves and move, one that changes its id."""
     tree = dict(tree)
     for _ in range(chance.randint(1, 3)):
         kind = chance.randrange(5)
@@ -111,7 +111,9 @@ def store(history: History, directory: Path) -> list[str]:
             stream.append(b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(raw), raw))
     marks = directory / "marks"
     subprocess.run(
-        ["git", "-C", directory, "fast-import", "--quiet", f"--export-marks={marks}"], input=b"".join(stream), check=True
+        ["git", "-C", directory, "fast-import", "--quiet", f"--export-marks={marks}"],
+        input=b"".join(stream),
+        check=True,
     )
     listed = dict(line.split() for line in marks.read_text().splitlines())
     return [listed[f":{number + 1}"] for number in range(len(history.parents))]
@@ -200,7 +202,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 def facts(found: Mapping[str, list[tuple[object, ...]]]) -> dict[str, object]:
     """What no order of publication may change: revisions without their place, items without theirs."""
     return {
-        "revisions": sorted((r[1], r[2], r[3], r[5], r[6], r[8]) for r in found["revisions"]),  # type: ignore[type-var]
+        "revisions": sorted((r[1], r[2], r[3], r[5], r[6], r[8]) for r in found["revisions"]),
         "items": sorted(repr((*i[:5], *i[7:])) for i in found["items"]),
         "item_fields": found["item_fields"],
         "commits": sorted(repr(c[:7]) for c in found["commits"]),
@@ -290,7 +292,12 @@ A, B, LENIENT = text("A", id="x"), text("B", id="x"), "admission: lenient\n"
 def test_a_copy_that_keeps_the_id_is_no_revision_of_the_original(bench: Bench) -> None:
     """Copied by mistake, refused by the hook, mended by one more commit, and pushed together."""
     bench.fresh()
-    trees = [{"a.md": A}, {"a.md": A, "b.md": A}, {"a.md": A, "b.md": text("B", id="y")}, {"a.md": text("Later", id="x")}]
+    trees = [
+        {"a.md": A},
+        {"a.md": A, "b.md": A},
+        {"a.md": A, "b.md": text("B", id="y")},
+        {"a.md": text("Later", id="x")},
+    ]
     names = store(History([(), (0,), (1,), (2,)], trees), bench.repository.path)
     bench.publish(names[0])
     bench.publish(names[3])

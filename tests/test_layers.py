@@ -20,7 +20,7 @@ LAYERS = {
         *("sqlite", "store", "admission", "rows", "catalogue", "accounts", "history", "publish", "receipt", "home"),
     ],
     "derived": ["passage", "analysis", "index", "ranking", "embedding", "indexer", "watch"],
-    "use": ["library", "memory", "importing", "documents", "writing", "assemble"],
+    "use": ["library", "memory", "importing", "documents", "assemble"],
     "surfaces": ["cli", "web", "mcp", "hook", "demo"],
 }
 LAYER_OF = {module: number for number, modules in enumerate(LAYERS.values()) for module in modules}

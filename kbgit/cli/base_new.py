@@ -17,12 +17,12 @@ from kbgit.cli.homes import home_of
 from kbgit.cli.options import home_option, json_option, pass_session
 from kbgit.cli.output import answer
 from kbgit.cli.session import Session
-from kbgit.errors import InvalidName, InvalidRequest
+from kbgit.errors import InvalidName, InvalidRequest, KbgitError
 from kbgit.home import Home
 from kbgit.importing import BaseOptions, Importer, is_repository
 from kbgit.item import ItemStatus
 
-_POLL_SECONDS = 0.1
+_POLL_SECONDS = 0.2
 
 space_option = click.option("--space", metavar="KEY", help="The space it is in.  [default: the owner's personal space]")
 description_option = click.option("--description", metavar="TEXT", help="What it is about, in a line.")
@@ -159,17 +159,21 @@ def _address(source: str) -> str:
 
 
 def _await_index(home: Home, key: BaseKey) -> bool:
-    """Wait until a running server has indexed the base. False when none runs."""
+    """Wait until a running server has indexed the base. False when none runs, or it does not let us see that."""
     server = running_server(home)
     if server is None:
         return False
     client: Client = server_client(home, server)
     progress = terminal.ProgressLine()
-    while not _is_indexed(found := client.base(key)):
-        freshness = found["freshness"]
-        progress.tell(f"the server is indexing: {freshness['passages']:,} passages")
-        time.sleep(_POLL_SECONDS)
-    progress.wipe()
+    try:
+        while not _is_indexed(found := client.base(key)):
+            progress.tell(f"the server is indexing: {found['freshness']['passages']:,} passages")
+            time.sleep(_POLL_SECONDS)
+    except KbgitError as error:
+        terminal.note(f"{key} is imported, but whether it is indexed cannot be seen: {error.message}")
+        return False
+    finally:
+        progress.wipe()
     return True
 
 

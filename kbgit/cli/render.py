@@ -15,6 +15,7 @@ Json = dict[str, Any]
 
 _SNIPPET_LINES = 3
 _SHORT = 12
+_BRIEF = 72
 _HEADING = re.compile(r"\A#{1,6} [^\n]*\n")
 _CONTEXT = 60  # characters kept before the first word that was asked for
 
@@ -149,7 +150,7 @@ def revisions(found: Json) -> Iterator[str]:
     for revision in found["revisions"]:
         provenance = revision["provenance"]
         state = "removed" if revision["removed"] else "current" if revision["is_current"] else revision["status"]
-        message = line((provenance["message"].splitlines() or [""])[0])
+        message = terminal.cut(line((provenance["message"].splitlines() or [""])[0]), _BRIEF)
         rows.append(
             [
                 *(str(revision["revision_number"]), revision["knowledge_revision_id"][:_SHORT], state),
@@ -183,7 +184,7 @@ def bases(found: Json) -> Iterator[str]:
     rows = [
         [
             *(row["key"], row["status"], str(row["items"].get("published", 0)), str(row["items"].get("draft", 0))),
-            *(_freshness(row), line(row["description"] or row["name"])),
+            *(_freshness(row), terminal.cut(line(row["description"] or row["name"]), _BRIEF)),
         ]
         for row in found["bases"]
     ]

@@ -27,6 +27,8 @@ from kbgit.errors import EmbeddingFailure
 
 E5_SMALL = "e5-small"
 E5_SMALL_INT8 = "e5-small-int8"
+E5_DIMENSION = 384
+"""Of its vectors; what a written model says is held to it by a test."""
 
 WORD_EMBEDDINGS_FILE = "word_embeddings.npy"
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kbgit.embedding.contract import Embedder
-from kbgit.embedding.e5 import E5_SMALL, E5_SMALL_INT8, materialise_e5
+from kbgit.embedding.deferred import DeferredEmbedder
+from kbgit.embedding.e5 import E5_DIMENSION, E5_SMALL, E5_SMALL_INT8, e5_fingerprint, materialise_e5
 from kbgit.embedding.hashing import HashingEmbedder
 from kbgit.embedding.onnx_model import OnnxEmbedder
 from kbgit.embedding.openai import OpenAIEmbedder
@@ -26,8 +27,8 @@ class _Wanted:
 
 
 _EMBEDDERS: dict[str, Callable[[_Wanted], Embedder]] = {
-    E5_SMALL: lambda wanted: OnnxEmbedder(materialise_e5(wanted.models, E5_SMALL), wanted.threads),
-    E5_SMALL_INT8: lambda wanted: OnnxEmbedder(materialise_e5(wanted.models, E5_SMALL_INT8), wanted.threads),
+    E5_SMALL: lambda wanted: _e5(E5_SMALL, wanted),
+    E5_SMALL_INT8: lambda wanted: _e5(E5_SMALL_INT8, wanted),
     "fast": lambda wanted: FastEmbedder(wanted.threads),
     "hashing": lambda wanted: HashingEmbedder(),
     "onnx:": lambda wanted: OnnxEmbedder(Path(wanted.argument), wanted.threads),
@@ -53,6 +54,13 @@ def open_embedder(name: str, model_directory: Path, threads: int, api_key: str |
         )
         raise InvalidSetting(f"unknown embedder {name!r}; there are {known} and {NONE}", {"embedder": name})
     return opener(_Wanted(argument, model_directory, threads, api_key))
+
+
+def _e5(name: str, wanted: _Wanted) -> Embedder:
+    def opened() -> Embedder:
+        return OnnxEmbedder(materialise_e5(wanted.models, name), wanted.threads)
+
+    return DeferredEmbedder(e5_fingerprint(name), E5_DIMENSION, opened)
 
 
 def _open_openai(wanted: _Wanted) -> Embedder:

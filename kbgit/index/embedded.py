@@ -372,16 +372,16 @@ class _BaseIndex:
             if self._current is None:
                 return
             if self._building is not None:
-                self._remove(self._building)
+                self._building.remove()
             self._building = self._begin(self._current.number + 1)
 
     def drop(self, trash: Path) -> None:
         with self._changing:
             self._is_dropped = True
             for generation in (self._current, self._building):
-                if generation is not None:
+                if generation is not None and generation.vectors is not None:
                     with suppress(IndexFailure):
-                        generation.close()
+                        generation.vectors.destroy()
             self._current = self._building = None
             self._is_open = True
             # Renamed first, so that a crash leaves no half of it that could be taken for a base.
@@ -418,10 +418,10 @@ class _BaseIndex:
                     continue
                 if self._current is None or (self._current.state.head is None and generation.state.head is not None):
                     if self._current is not None:
-                        self._remove(self._current)
+                        self._current.remove()
                     self._current = generation
                 else:
-                    self._remove(generation)
+                    generation.remove()
             self._is_open = True
 
     def _numbers(self) -> list[int]:
@@ -451,12 +451,7 @@ class _BaseIndex:
     def _switch(self, generation: Generation) -> None:
         old, self._current, self._building = self._current, generation, None
         if old is not None:
-            self._remove(old)
-
-    def _remove(self, generation: Generation) -> None:
-        with suppress(IndexFailure):
-            generation.close()
-        remove_tree(generation.directory)
+            old.remove()
 
     def _give_up(self, generation: Generation, problem: IndexFailure) -> None:
         log.error("the index of %s must be built anew: %s", self._base, problem)
@@ -464,7 +459,7 @@ class _BaseIndex:
             self._building = None
         else:
             self._current = None
-        self._remove(generation)
+        generation.remove()
 
     def _change_vectors(self, generation: Generation, change: Callable[[], None]) -> None:
         """Passages are searchable without vectors: what goes wrong with them is mended, not raised."""

@@ -193,6 +193,13 @@ class Generation:
                     texts[key] = segment.passage(row, "").embedding_text
         return {key: texts[key] for key in keys if key in texts}
 
+    def remove(self) -> None:
+        """Remove every file; views that were handed out stay valid as far as they had been read."""
+        if self.vectors is not None:
+            with suppress(IndexFailure):
+                self.vectors.destroy()
+        remove_tree(self.directory)
+
     def close(self) -> None:
         """Make everything durable, close the files, free the memory."""
         if self.vectors is not None:

@@ -129,7 +129,7 @@ class VectorTable:
 class VectorStore:
     """The vectors of one base in a directory of its own. Thread-safe.
 
-    Every method may raise `IndexDamaged`: the store is of no use then, `destroy` it and begin anew. `IndexFailure`
+    Every method may raise `IndexDamaged`: the store is of no use then, `destroy` it and open another. `IndexFailure`
     says that the system refused something (a permission, the disk is full).
     """
 
@@ -139,6 +139,7 @@ class VectorStore:
         self._directory = directory
         self._fingerprint = fingerprint
         self._lock = RLock()
+        self._is_destroyed = False
         self._chroma: _Chroma | None = None
         self._keys: dict[str, None] = {}
         self._table: VectorTable | None = None
@@ -212,8 +213,12 @@ class VectorStore:
                     Stamp.write(self._directory, _VERSION, self._fingerprint, len(self._keys), self._files(), None)
 
     def destroy(self) -> None:
-        """Remove every file. The store is empty then, and can be used again."""
+        """Remove every file. The store is empty then, and takes no more vectors; tables that were handed out stay valid.
+
+        Who still holds it cannot make its directory come back.
+        """
         with self._lock:
+            self._is_destroyed = True
             chroma, self._chroma = self._chroma, None
             if chroma is not None:
                 chroma.close()
@@ -328,11 +333,16 @@ class VectorStore:
         return [(name, state.st_size, state.st_mtime_ns) for name, state in states]
 
     def _reading(self) -> _Chroma:
+        self._check_there()
         if self._chroma is None:
             with _translated(self._directory):
                 self._opened_marks = self._marks()
             self._chroma = _Chroma(self._directory)
         return self._chroma
+
+    def _check_there(self) -> None:
+        if self._is_destroyed:
+            raise IndexFailure(f"the vectors in {self._directory} were removed")
 
     def _rest(self) -> None:
         """Close the files, unless changes are under way."""
@@ -341,6 +351,7 @@ class VectorStore:
 
     def _writing(self) -> _Chroma:
         """Chroma, its files no longer vouched for."""
+        self._check_there()
         with _translated(self._directory):
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             (self._directory / STAMP_NAME).unlink(missing_ok=True)

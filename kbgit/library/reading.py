@@ -106,7 +106,7 @@ class Reading:
         found = []
         for row in visible:
             # A base that published something a moment ago may hold the item now.
-            fresh = self._indexer.published(row)
+            fresh = self._indexer.seen(row)
             if str(row.key) in holding or fresh.head != row.head:
                 found.append(_Place(fresh, sight.may(Action.READ_DRAFTS, fresh)))
         if not found:

@@ -17,7 +17,7 @@ from kbgit.catalogue import Catalogue
 from kbgit.citation import Citation
 from kbgit.config import Settings
 from kbgit.embedding.contract import Embedder, Vectors
-from kbgit.errors import BaseArchived, BaseNotFound, EmbeddingFailure, GitFailure, HistoryRewritten, TimedOut
+from kbgit.errors import BaseArchived, EmbeddingFailure, TimedOut
 from kbgit.index.contract import Index, IndexedPassage, Query, Scope, Scores
 from kbgit.indexer import Indexer
 from kbgit.item import parse_document
@@ -59,7 +59,7 @@ class Searching:
         """A page of results. Raises `BaseNotFound`, `BaseArchived`, `TimedOut`."""
         sight = Sight(self._catalogue, caller)
         chosen = sight.chosen(request.bases, request.spaces)
-        bases = [self._now(base) for base in chosen]
+        bases = [self._indexer.seen(base) for base in chosen]
         _refuse_archived(request, bases)
         if request.wait_for is not None:
             self._wait(request, bases)
@@ -91,19 +91,6 @@ class Searching:
 
     # Before
 
-    def _now(self, base: BaseRow) -> BaseRow:
-        """The base as its branch shows it.
-
-        A repository that is damaged, missing or rewritten changes nothing that is published (and spoils no search of the
-        others): what was catalogued still answers, under an alarm.
-        """
-        try:
-            return self._indexer.published(base)
-        except (HistoryRewritten, GitFailure, BaseNotFound) as error:
-            if not base.alarm:
-                self._catalogue.raise_alarm(str(base.key), error.message)
-            return self._catalogue.base(str(base.key))
-
     def _wait(self, request: SearchRequest, bases: Sequence[BaseRow]) -> None:
         limit = self._settings.wait_for_max_seconds
         seconds = limit if request.wait_seconds is None else min(limit, request.wait_seconds)
@@ -117,7 +104,7 @@ class Searching:
                 if left <= 0:
                     raise TimedOut(f"{commit} was not indexed within {seconds:g} s", {"wait_for": commit})
                 for base in bases:
-                    self._now(self._catalogue.base(str(base.key)))
+                    self._indexer.seen(self._catalogue.base(str(base.key)))
 
     def _is_indexed(self, commit: str, bases: Sequence[BaseRow]) -> bool:
         for base in bases:

@@ -17,7 +17,7 @@ from kbgit.web.bodies import ClientGone, Gunzip, too_large
 
 _PIECE_BYTES = 64 * 1024
 _STDERR_BYTES = 16 * 1024
-_GRACE_SECONDS = 2.0
+_GRACE_SECONDS = 10.0  # Git, told to end, removes its lock files first; killed, it would leave them behind
 
 Progress = Callable[[], None]
 
@@ -40,7 +40,7 @@ class Program:
 
 @dataclass
 class Exchange:
-    """One run. Raises, from `run`, only while the answer can still be another; afterwards it stays visibly incomplete."""
+    """One run. What goes wrong when the answer has begun is no error any more: the answer just stays incomplete."""
 
     program: Program
     receive: Receive

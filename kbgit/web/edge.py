@@ -5,6 +5,7 @@ The access log holds neither query strings nor headers: what people search for a
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import secrets
@@ -12,6 +13,7 @@ import time
 
 from kbgit.errors import KbgitError
 from kbgit.web.asgi import VISIT, Application, Message, Receive, Scope, Send, Visit, header, respond_error
+from kbgit.web.errors import Stopping
 
 access_log = logging.getLogger("kbgit.access")
 log = logging.getLogger("kbgit.web")
@@ -57,6 +59,11 @@ class Edge:
 
         try:
             await self._application(scope, receive, watched_send)
+        except asyncio.CancelledError:
+            # Only a stopping server does this, and nothing comes after: the request ends here, with an answer if possible.
+            log.warning("stopped before the answer was complete", extra={"request_id": visit.request_id})
+            if status == 0:
+                await respond_error(watched_send, Stopping("the server is stopping; try again when it is back"))
         except Exception:  # the last place where a failure can become an answer and a line in the log
             log.exception("unexpected failure", extra={"request_id": visit.request_id})
             if status == 0:

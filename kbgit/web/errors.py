@@ -26,6 +26,13 @@ class UnsupportedMediaType(KbgitError):
     http_status = 415
 
 
+class Stopping(KbgitError):
+    """The server was told to stop, and this request took too long to be waited for."""
+
+    code = "stopping"
+    http_status = 503
+
+
 class Overloaded(KbgitError):
     """Too much is going on at once; the same request may succeed later."""
 

@@ -47,19 +47,13 @@ _INHERITED = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "TZ")
 
 @dataclass(frozen=True, slots=True)
 class GitRequest:
-    """A request that was admitted. `limit` bounds its body, in bytes after decompression."""
+    """A request that was admitted. `limit` bounds its body, in bytes after decompression; `moves_refs` is a push."""
 
     key: BaseKey
-    service: str
-    is_advertisement: bool
+    moves_refs: bool
     limit: int
-    caller: Principal
+    is_gzip: bool
     environment: Mapping[str, str]
-
-    @property
-    def is_push(self) -> bool:
-        """Whether it may move refs."""
-        return self.service == _PUSH and not self.is_advertisement
 
 
 class GitHttp:
@@ -111,24 +105,30 @@ class GitHttp:
             raise NotFound("there is nothing at this address; clone from /git/<space>/<base>.git")
         refuse_misplaced_token(parameters, {})
         is_advertisement = match["what"] == "info/refs"
-        expected = "GET" if is_advertisement else "POST"
         services = parameters.get("service", []) if is_advertisement else [match["what"]]
-        if len(services) != 1 or services[0] not in (_FETCH, _PUSH):
+        if services not in ([_FETCH], [_PUSH]):
             raise NotFound("only Git's smart HTTP protocol is served here")
+        service = services[0]
+        expected = "GET" if is_advertisement else "POST"
         if scope["method"] != expected:
             raise MethodNotAllowed(f"this address answers {expected}", {"allowed": [expected]})
         caller = git_caller(self._accounts, header(scope, b"authorization"))
         visit_of(scope).user = caller.user
-        key = self._authorized_base(caller, services[0], match["space"], match["name"])
-        push_limit = self._home.settings.push_max_mb * _MEGABYTE
-        limit = push_limit + _PUSH_COMMANDS_BYTES if services[0] == _PUSH else _FETCH_REQUEST_BYTES
-        if (announced_length(scope) or 0) > limit:
-            raise too_large(limit)
-        if services[0] == _PUSH:
+        key = self._authorized_base(caller, service, match["space"], match["name"])
+        limit = _FETCH_REQUEST_BYTES
+        if service == _PUSH:
             # Git skips a hook that is missing or not executable, and would let anything in.
             self._home.check_hooks()
-        environment = self._cgi_environment(scope, key, services[0], match["what"], caller)
-        return GitRequest(key, services[0], is_advertisement, limit, caller, environment)
+            limit = self._home.settings.push_max_mb * _MEGABYTE + _PUSH_COMMANDS_BYTES
+        if (announced_length(scope) or 0) > limit:
+            raise too_large(limit)
+        return GitRequest(
+            key=key,
+            moves_refs=service == _PUSH and not is_advertisement,
+            limit=limit,
+            is_gzip=is_gzip(scope),
+            environment=self._cgi_environment(scope, key, service, match["what"], caller),
+        )
 
     def _authorized_base(self, caller: Principal, service: str, space: str, name: str) -> BaseKey:
         """The base, if the caller may do this to it. A base the caller may not see is not told from one not there."""
@@ -205,7 +205,7 @@ class GitHttp:
             stall_seconds=self._home.settings.git_timeout_seconds,
             longest_seconds=_LONGEST_SECONDS,
         )
-        exchange = Exchange(program, receive, send, gzip=is_gzip(scope))
+        exchange = Exchange(program, receive, send, gzip=request.is_gzip)
         facts = {"request_id": visit_of(scope).request_id, "base": str(request.key)}
         try:
             await exchange.run()
@@ -214,7 +214,7 @@ class GitHttp:
         except KbgitError as error:
             await _refuse(send, error)
         finally:
-            if request.is_push:
+            if request.moves_refs:
                 # Also after one that broke off: its refs may have moved before it did.
                 await asyncio.to_thread(self._notice_push, request.key)
             if exchange.stderr or exchange.exit_code:

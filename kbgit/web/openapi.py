@@ -18,6 +18,7 @@ _ANY_ANSWER: tuple[ErrorClass, ...] = (
     h.RequestTimeout,
     e.TooLarge,
     h.UnsupportedMediaType,
+    h.Stopping,
     e.KbgitError,
     e.HomeProblem,
     e.GitFailure,

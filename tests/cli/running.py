@@ -43,10 +43,10 @@ class Kbgit:
     home: Path
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def run(self, *arguments: str, code: int = 0, stdin: str | None = None, **environment: str) -> Result:
-        """The finished call, whose exit code is checked."""
-        result = CliRunner().invoke(program, arguments, input=stdin, env=self._variables(environment))
-        assert result.exit_code == code, f"{arguments}: {result.exit_code}\n{result.output}"
+    def run(self, *arguments: str, code: int | None = 0, **environment: str) -> Result:
+        """The finished call, whose exit code is checked (None: any)."""
+        result = CliRunner().invoke(program, arguments, env=self._variables(environment))
+        assert code is None or result.exit_code == code, f"{arguments}: {result.exit_code}\n{result.output}"
         return result
 
     def json(self, *arguments: str, code: int = 0, **environment: str) -> Any:  # noqa: ANN401
@@ -59,7 +59,7 @@ class Kbgit:
         """The finished process."""
         return subprocess.run(
             [sys.executable, "-m", "kbgit.cli", *arguments],
-            env={**clean_environment(os.environ), **self._variables(environment)},
+            env=self.process_environment(environment),
             cwd=cwd,
             capture_output=True,
             timeout=120,
@@ -71,7 +71,7 @@ class Kbgit:
         """Its server, for as long as it is needed. Yields the URL."""
         with subprocess.Popen(
             [sys.executable, "-m", "kbgit.cli", "serve", "--port", "0"],
-            env={**clean_environment(os.environ), **self._variables({})},
+            env=self.process_environment({}),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         ) as process:
@@ -84,8 +84,15 @@ class Kbgit:
             finally:
                 process.terminate()
 
-    def _variables(self, more: Mapping[str, str]) -> dict[str, str]:
-        return {"KBGIT_HOME": str(self.home), **self.environment, **more}
+    def _variables(self, more: Mapping[str, str]) -> dict[str, str | None]:
+        """What is set, and what is unset (None): nothing of whoever runs the tests."""
+        unset = dict.fromkeys(name for name in os.environ if name.startswith("KBGIT_") or name == "NO_COLOR")
+        return {**unset, "KBGIT_HOME": str(self.home), **self.environment, **more}
+
+    def process_environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        """The environment of a process of the program."""
+        found = {**clean_environment(os.environ), **self._variables(more)}
+        return {name: value for name, value in found.items() if value is not None}
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

@@ -125,7 +125,8 @@ def rewritten(kbgit: Kbgit, pages: Path) -> tuple[str, str]:
     before = kbgit.json("base", "import", "pages", "--from", str(pages))["head"]
     kbgit.run("search", "rollout")  # indexes it
     repository = kbgit.home / "repositories" / "~ada" / "pages.git"
-    after = git(repository, "commit-tree", f"{before}^{{tree}}", "-m", "Another history")
+    other = git(repository, "rev-parse", f"{before}:deploy")  # a tree with the same page, elsewhere
+    after = git(repository, "commit-tree", other, "-m", "Another history")
     git(repository, "update-ref", "refs/heads/main", after)
     return before, after
 

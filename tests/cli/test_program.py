@@ -14,7 +14,6 @@ import pytest
 from kbgit import __version__
 from kbgit.cli.lazy import LazyGroup
 from kbgit.cli.program import program
-from kbgit.store.git import clean_environment
 from tests.cli.running import Kbgit, Published
 
 
@@ -142,16 +141,17 @@ def test_a_failing_system_call_ends_with_3_and_one_line(kbgit: Kbgit) -> None:
 
 
 @pytest.mark.parametrize("locale", ["C", "POSIX", "de_DE.ISO-8859-1"])
-def test_output_is_utf_8_in_every_locale(published: Published, locale: str) -> None:
-    done = published.kbgit.process("read", "urlaub", LC_ALL=locale, PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+def test_output_is_utf_8_in_every_locale(kbgit: Kbgit, locale: str) -> None:
+    kbgit.run("token", "create", "--scope", "knowledge:read", "--name", "Büro 年假")
+    done = kbgit.process("token", "list", LC_ALL=locale, PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     assert done.returncode == 0, done.stderr
-    assert "Dreißig Tage im Jahr. 年假 auch." in done.stdout.decode("utf-8")
+    assert "Büro 年假" in done.stdout.decode("utf-8")
 
 
 def test_a_reader_that_goes_away_ends_the_program_quietly(kbgit: Kbgit) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "kbgit.cli", "settings"],
-        env={**clean_environment(os.environ), "KBGIT_HOME": str(kbgit.home)},
+        env=kbgit.process_environment({}),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
@@ -162,8 +162,8 @@ def test_a_reader_that_goes_away_ends_the_program_quietly(kbgit: Kbgit) -> None:
         assert process.wait() == 141
 
 
-def test_no_colours_without_a_terminal(published: Published) -> None:
-    assert b"\x1b" not in published.kbgit.process("search", "rollout").stdout
+def test_no_colours_without_a_terminal(kbgit: Kbgit) -> None:
+    assert b"\x1b" not in kbgit.process("settings").stdout
 
 
 def on_a_terminal(kbgit: Kbgit, *arguments: str, **environment: str) -> str:
@@ -171,7 +171,7 @@ def on_a_terminal(kbgit: Kbgit, *arguments: str, **environment: str) -> str:
     ours, theirs = os.openpty()
     with subprocess.Popen(
         [sys.executable, "-m", "kbgit.cli", *arguments],
-        env={**clean_environment(os.environ), "TERM": "xterm", "KBGIT_HOME": str(kbgit.home), **environment},
+        env=kbgit.process_environment({"TERM": "xterm", **environment}),
         stdout=theirs,
         stderr=subprocess.DEVNULL,
     ) as process:
@@ -188,12 +188,10 @@ def on_a_terminal(kbgit: Kbgit, *arguments: str, **environment: str) -> str:
     return written.decode()
 
 
-def test_colours_on_a_terminal_unless_no_color_is_set(published: Published) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-    assert "NO_COLOR" not in environment
-    assert "\x1b[1m" in on_a_terminal(published.kbgit, "search", "rollout")
-    assert "\x1b" not in on_a_terminal(published.kbgit, "search", "rollout", NO_COLOR="1")
-    assert "\x1b" not in on_a_terminal(published.kbgit, "search", "rollout", TERM="dumb")
+def test_colours_on_a_terminal_unless_no_color_is_set(kbgit: Kbgit) -> None:
+    assert "\x1b[1m" in on_a_terminal(kbgit, "settings")
+    assert "\x1b" not in on_a_terminal(kbgit, "settings", NO_COLOR="1")
+    assert "\x1b" not in on_a_terminal(kbgit, "settings", TERM="dumb")
 
 
 def test_a_new_token_is_alone_in_a_pipe_and_explained_on_a_terminal(kbgit: Kbgit) -> None:

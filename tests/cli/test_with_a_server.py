@@ -43,12 +43,14 @@ def test_answers_are_the_same_with_and_without_a_server(published: Published, tm
         ("base", "show", "handbook"),
         ("status",),
     ]
-    ask = published.kbgit.process
-    alone = [ask(*question, "--json") for question in questions]
+    ask = published.kbgit.run
+    alone = [ask(*question, "--json", code=None) for question in questions]
     with published.kbgit.server():
-        served = [ask(*question, "--json") for question in questions]
+        served = [ask(*question, "--json", code=None) for question in questions]
     for question, first, second in zip(questions, alone, served, strict=True):
-        assert (first.returncode, first.stdout) == (second.returncode, second.stdout), question
+        assert (first.exit_code, first.stdout, first.stderr) == (second.exit_code, second.stdout, second.stderr), (
+            question
+        )
         assert json.loads(first.stdout)
 
 

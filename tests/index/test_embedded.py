@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Thread
@@ -181,7 +182,7 @@ def test_lost_vectors_leave_the_words_searchable(opener: Opener) -> None:
     next(opener.directory.rglob("vectors/stamp.json")).unlink()
     again = opener(with_cache=False)
     assert again.state(ADA) == BaseState(ONE, 40, 40, 0)
-    assert all(lexical > 0 for lexical, _ in ask(again, "room").values()) or ask(again, "disk failure")
+    assert sum(lexical > 0 for lexical, _ in ask(again, "disk").values()) == 8
     assert embed(again) == 40
 
 
@@ -238,7 +239,10 @@ def test_of_a_dropped_base_no_byte_is_left(opener: Opener) -> None:
         assert keys[0].encode() not in raw, path
     assert opener.cache.get_many(EMBEDDER.fingerprint, keys) == {}
     assert opener.cache.count(EMBEDDER.fingerprint) == 5, "what another base needs is kept"
-    assert not any(directory_name(ADA) in link for link in open_files())
+    limit = time.monotonic() + 10
+    while any(directory_name(ADA) in link for link in open_files()):
+        assert time.monotonic() < limit, "its files are still open"
+        time.sleep(0.01)
     assert ask(index, canary).keys() == {(WEB, f"item{number}") for number in range(5)}
 
 
@@ -399,19 +403,22 @@ def test_readers_see_whole_states_while_a_writer_works(opener: Opener) -> None:
     readers = [Thread(target=read) for _ in range(4)]
     for reader in readers:
         reader.start()
-    for number in range(2, 12):
-        revision = f"{number:040x}"
-        index.update(ADA, IndexUpdate(revision, frozenset(), passages(range(30), revision=revision)))
-        if number % 3 == 0:
-            index.reset(ADA)
-            index.update(ADA, IndexUpdate(revision, frozenset(), passages(range(30), revision=revision)))
-        fill(index, range(number), WEB)
-        embed(index)
-        if number % 4 == 0:
-            index.drop(WEB)
-    stop.set()
-    for reader in readers:
-        reader.join()
+    try:
+        for number in range(2, 12):
+            revision = f"{number:040x}"
+            whole = IndexUpdate(revision, frozenset(), passages(range(30), revision=revision))
+            index.update(ADA, whole)
+            if number % 3 == 0:
+                index.reset(ADA)
+                index.update(ADA, whole)
+            fill(index, range(number), WEB)
+            embed(index)
+            if number % 4 == 0:
+                index.drop(WEB)
+    finally:
+        stop.set()
+        for reader in readers:
+            reader.join()
     assert problems == []
 
 

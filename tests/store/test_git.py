@@ -19,7 +19,13 @@ def bytes_below(directory: Path) -> dict[str, bytes]:
 
 
 def test_every_variable_of_git_is_cleared_and_the_quarantine_kept_where_wanted() -> None:
-    dirty = {"GIT_DIR": "x", "GIT_INDEX_FILE": "y", "GIT_OBJECT_DIRECTORY": "q", "PATH": "/bin", "LC_ALL": "de_DE.UTF-8"}
+    dirty = {
+        "GIT_DIR": "x",
+        "GIT_INDEX_FILE": "y",
+        "GIT_OBJECT_DIRECTORY": "q",
+        "PATH": "/bin",
+        "LC_ALL": "de_DE.UTF-8",
+    }
     clean = clean_environment(dirty)
     assert not {"GIT_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"} & clean.keys()
     assert (clean["PATH"], clean["LC_ALL"]) == ("/bin", "C")
@@ -86,7 +92,7 @@ def test_leaving_objects_half_read_ends_their_process(base_repository: Repositor
     name = base_repository.git.run("hash-object", "-w", "--stdin", stdin=b"x" * 500_000).decode().strip()
     reading = base_repository.git.objects([name] * 10)
     next(reading)
-    reading.close()
+    del reading  # as when a caller raises in between
     listed = subprocess.run(
         ["ps", "--ppid", str(os.getpid()), "-o", "args="], capture_output=True, text=True, check=False
     ).stdout

@@ -113,7 +113,9 @@ def test_any_name_of_a_file_goes_in_and_comes_out_byte_for_byte(repository: Repo
     head = commit(repository, files)
     assert {entry.path for entry in repository.tree(head)} == {name.encode() for name in STRANGE}
     assert {change.path for change in repository.changes(None, head)} == {name.encode() for name in STRANGE}
-    assert {c.path for _, changes in repository.commit_changes([head]) for c in changes} == {n.encode() for n in STRANGE}
+    assert {c.path for _, changes in repository.commit_changes([head]) for c in changes} == {
+        n.encode() for n in STRANGE
+    }
     assert {repository.blob(entry.sha).decode() for entry in repository.tree(head)} == {
         f"text of {name}\n" for name in STRANGE
     }
@@ -177,7 +179,9 @@ def test_the_changes_of_a_merge_are_those_against_every_parent(repository: Repos
     start = commit(repository, {"a.md": b"1", "b.md": b"1", "c.md": b"1"})
     ours = repository.commit_files({"a.md": b"2"}, parent=start, message="o", author="A <a@x>")
     theirs = repository.commit_files({"b.md": b"2", "c.md": b"2"}, parent=start, message="t", author="A <a@x>")
-    tree = repository.commit_files({"a.md": b"2", "b.md": b"2", "c.md": b"3"}, parent=start, message="x", author="A <a@x>")
+    tree = repository.commit_files(
+        {"a.md": b"2", "b.md": b"2", "c.md": b"3"}, parent=start, message="x", author="A <a@x>"
+    )
     merge = repository.git.run(
         *("-c", "user.name=A", "-c", "user.email=a@x", "commit-tree", f"{tree}^{{tree}}", "-p", ours, "-p", theirs),
         stdin=b"m",
@@ -208,7 +212,9 @@ def test_the_publication_log_is_a_chain_that_keeps_every_published_head(reposito
     heads.append(commit(repository, {"a.md": b"3"}, heads[1]))
     entries: list[str] = []
     for head in heads:
-        entries.append(repository.append_to_log(f"Publish {head}\n", head, entries[-1] if entries else None, 1_700_000_000))
+        entries.append(
+            repository.append_to_log(f"Publish {head}\n", head, entries[-1] if entries else None, 1_700_000_000)
+        )
     told = repository.log_entries()
     assert [entry.sha for entry in told] == entries
     assert [entry.parents for entry in told] == [
@@ -239,5 +245,7 @@ def test_a_date_may_be_far_away_but_not_beyond_what_can_be_stored(
 ) -> None:
     tree = repository.git.run("hash-object", "-w", "-t", "tree", "--stdin").decode().strip()
     raw = f"tree {tree}\nauthor A <a@x> {claimed} +0000\ncommitter A <a@x> {claimed} +0000\n\nm\n".encode()
-    stored = repository.git.run("hash-object", "-w", "-t", "commit", "--literally", "--stdin", stdin=raw).decode().strip()
+    stored = (
+        repository.git.run("hash-object", "-w", "-t", "commit", "--literally", "--stdin", stdin=raw).decode().strip()
+    )
     assert next(repository.commits([stored])).committed_at == told

@@ -147,11 +147,12 @@ class WorkTree:
 
     path: Path
 
-    def git(self, *arguments: str, check: bool = True) -> Ran:
+    def git(self, *arguments: str, stdin: str = "", check: bool = True) -> Ran:
         identity = {f"GIT_{who}_{what}": f"{who}@x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
         done = subprocess.run(
             ["git", "-C", str(self.path), *arguments],
             env=clean_environment(os.environ) | identity,
+            input=stdin.encode(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=60,

@@ -17,6 +17,7 @@ import pytest
 
 from kbgit.base import BaseKey
 from kbgit.home import Home
+from kbgit.web.asgi import Receive, Scope, Send, header
 from kbgit.web.edge import Edge
 from kbgit.web.git_http import GitHttp
 from tests.web.serving import (
@@ -42,6 +43,7 @@ class GitServer:
     url: str
     home: Home
     noticed: list[BaseKey]
+    encodings: set[str | None]
 
     def head(self, key: BaseKey = RUNBOOKS) -> str | None:
         return self.home.repository(key).head()
@@ -59,8 +61,15 @@ def small_home(home: Home) -> Home:
 
 def serving(home: Home, people: People) -> Iterator[GitServer]:
     noticed: list[BaseKey] = []
-    with running(Edge(GitHttp(home, people.accounts, noticed.append, SERVER_ENVIRONMENT))) as url:
-        yield GitServer(url, home, noticed)
+    encodings: set[str | None] = set()
+    git = GitHttp(home, people.accounts, noticed.append, SERVER_ENVIRONMENT)
+
+    async def noted(scope: Scope, receive: Receive, send: Send) -> None:
+        encodings.update(header(scope, name) for name in (b"content-encoding", b"transfer-encoding"))
+        await git(scope, receive, send)
+
+    with running(Edge(noted)) as url:
+        yield GitServer(url, home, noticed, encodings)
 
 
 @pytest.fixture
@@ -127,6 +136,7 @@ def test_a_chunked_push_of_megabytes_arrives_whole(server: GitServer, people: Pe
     head = work_tree.write({"deploy.md": published("Deploy"), "picture.bin": noise(5_000_000)})
     work_tree.git("push", "--quiet", git_url(server.url, people["ada"]), "main")
     assert server.head() == head
+    assert "chunked" in server.encodings
     copy = work_tree.path.parent / "copy"
     work_tree.git("clone", "--quiet", git_url(server.url, people["ada"]), str(copy))
     assert (copy / "picture.bin").read_bytes() == noise(5_000_000)
@@ -135,17 +145,18 @@ def test_a_chunked_push_of_megabytes_arrives_whole(server: GitServer, people: Pe
 def test_a_fetch_whose_request_is_compressed_is_answered(
     server: GitServer, people: People, work_tree: WorkTree, published_head: str
 ) -> None:
-    # Git compresses a request of more than a kilobyte: here, what it says of sixty branches of its own.
+    # Git compresses a request of more than a kilobyte: here, what it says of a hundred branches of its own,
+    # newer than what it has in common with the server.
     copy = WorkTree(work_tree.path.parent / "copy")
     work_tree.git("clone", "--quiet", git_url(server.url, people["ada"]), str(copy.path))
-    for number in range(60):
-        copy.git("checkout", "--quiet", "--orphan", f"branch-{number}")
-        copy.write({f"{number}.txt": str(number)})
+    branches = [f"commit refs/heads/b{n}\ncommitter x <x@x> {2**31 + n} +0000\ndata 0\n\n" for n in range(100)]
+    copy.git("fast-import", "--quiet", stdin="".join(branches))
     newer = work_tree.write({"second.md": published("Second")})
     work_tree.git("push", "--quiet", git_url(server.url, people["ada"]), "main")
     fetched = copy.git("-c", "protocol.version=0", "fetch", "--quiet", "origin")
     assert fetched.code == 0
     assert copy.git("rev-parse", "origin/main").output.strip() == newer
+    assert "gzip" in server.encodings
 
 
 def test_a_compressed_request_is_unpacked(server: GitServer, people: People, published_head: str) -> None:
@@ -441,7 +452,8 @@ def test_a_gzip_bomb_is_cut(service: str, small_server: GitServer, people: Peopl
 
 
 def test_an_unknown_encoding_is_refused(server: GitServer, people: People) -> None:
-    assert push_body(server, people, b"0000", {"Content-Encoding": "br"}, chunked=False).status == 415
+    for body, chunked in ((b"0000", False), (iter([b"0000"]), True)):
+        assert push_body(server, people, body, {"Content-Encoding": "br"}, chunked=chunked).status == 415
 
 
 def test_a_client_that_stands_still_is_ended(small_server: GitServer, people: People) -> None:

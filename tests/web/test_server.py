@@ -92,6 +92,20 @@ def test_a_request_that_runs_is_finished_before_it_stops(home: Home, people: Peo
         assert process.wait(20) == 0
 
 
+def test_a_request_that_runs_too_long_is_told_so_when_it_stops(home: Home, people: People) -> None:
+    with started(home) as process:
+        client = Client(ready_url(process), people["ada"])
+        answers: list[Answer] = []
+        waiting = {"query": "x", "wait_for": "0" * 40, "wait_seconds": 8}
+        thread = Thread(target=lambda: answers.append(client.post("/api/v1/knowledge/search", waiting)))
+        thread.start()
+        until(lambda: _open_connections(process.pid) > 0)
+        process.terminate()
+        thread.join(20)
+        assert [(answer.status, answer.error) for answer in answers] == [(503, "stopping")]
+        assert process.wait(20) == 0
+
+
 def test_an_answer_on_a_kept_connection_does_not_wait_for_an_acknowledgement(home: Home) -> None:
     with started(home) as process:
         connection = http.client.HTTPConnection(urlsplit(ready_url(process)).netloc, timeout=20)
