@@ -43,9 +43,10 @@ class Action(StrEnum):
     MANAGE_MEMBERS = "manage members of a space"
     READ_MEMORY = "read memory"
     WRITE_MEMORY = "write memory"
+    ADMINISTER_HOME = "manage users and team spaces"
 
 
-_EVERYTHING = frozenset(Action)
+_EVERYTHING = frozenset(Action) - {Action.ADMINISTER_HOME}
 _MEMBER = frozenset(
     {
         Action.READ_PUBLISHED,
@@ -75,6 +76,7 @@ ACTION_SCOPE: Mapping[Action, Scope] = MappingProxyType(
         Action.MANAGE_MEMBERS: Scope.BASE_ADMIN,
         Action.READ_MEMORY: Scope.MEMORY_READ,
         Action.WRITE_MEMORY: Scope.MEMORY_WRITE,
+        Action.ADMINISTER_HOME: Scope.BASE_ADMIN,
     }
 )
 
@@ -92,7 +94,8 @@ class Principal:
     """An authenticated caller: a user, and what the credential they came with allows.
 
     `roles` maps space keys to the user's role there. `bases` limits the credential to those base keys (None: all).
-    `operator` is someone with the data directory in their hands (CLI, local Git path): every role, every scope.
+    `administrator` may manage the home's users and team spaces, and sees no space through that. `operator` is someone with
+    the data directory in their hands (CLI, local Git path): every role, every scope.
     """
 
     user: str
@@ -101,6 +104,7 @@ class Principal:
     bases: frozenset[str] | None = None
     profile: str | None = None
     token_id: str | None = None
+    administrator: bool = False
     operator: bool = False
 
 
@@ -110,6 +114,10 @@ class Target:
 
     space: str
     base: str | None = None
+
+
+HOME = Target("")
+"""The home as a whole, for what concerns no space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +140,9 @@ def decide(principal: Principal | None, action: Action, target: Target) -> Decis
     scope = ACTION_SCOPE[action]
     if scope not in principal.scopes:
         return Decision(False, f"the token lacks the scope {scope}")
+    if action is Action.ADMINISTER_HOME:
+        is_administrator = principal.administrator and principal.bases is None
+        return Decision(is_administrator, f"{principal.user} is {'' if is_administrator else 'not '}an administrator")
     if principal.bases is not None and target.base not in principal.bases:
         return Decision(False, "the token is limited to other bases")
     if target.space.startswith(PERSONAL) and target.space != personal_space(principal.user):

@@ -16,11 +16,14 @@ from pathlib import Path
 from kbgit.access import TEAM, Principal, Role, Scope, personal_space
 from kbgit.base import check_user_name
 from kbgit.errors import AlreadyExists, Conflict, InvalidRequest, NotFound, SpaceNotFound, Unauthenticated
+from kbgit.revision import rfc3339
 from kbgit.sqlite import Database
 
 VERSION = 1
 _SCHEMA = """
-CREATE TABLE users (name TEXT PRIMARY KEY, created_at INTEGER NOT NULL, removed_at INTEGER) STRICT;
+CREATE TABLE users (
+    name TEXT PRIMARY KEY, administrator INTEGER NOT NULL, created_at INTEGER NOT NULL, removed_at INTEGER
+) STRICT;
 CREATE TABLE spaces (key TEXT PRIMARY KEY, created_at INTEGER NOT NULL) STRICT;
 CREATE TABLE members (
     space TEXT NOT NULL REFERENCES spaces ON DELETE CASCADE, user TEXT NOT NULL REFERENCES users ON DELETE CASCADE,
@@ -32,7 +35,8 @@ CREATE TABLE tokens (
     used_at INTEGER
 ) STRICT;
 CREATE TABLE audit (
-    number INTEGER PRIMARY KEY, at INTEGER NOT NULL, actor TEXT NOT NULL, event TEXT NOT NULL, details TEXT NOT NULL
+    number INTEGER PRIMARY KEY, at INTEGER NOT NULL, actor TEXT NOT NULL, event TEXT NOT NULL, space TEXT,
+    details TEXT NOT NULL
 ) STRICT;
 """
 _TOKEN = re.compile(r"kbgit_(?P<id>[0-9a-f]{12})_(?P<secret>[A-Za-z0-9_-]{43})")
@@ -55,6 +59,29 @@ class Token:
     used_at: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """A line of the audit log; `at` is in seconds since the epoch, `space` None where an event is about no space."""
+
+    number: int
+    at: int
+    actor: str
+    event: str
+    space: str | None
+    details: Mapping[str, object]
+
+    def as_json(self) -> dict[str, object]:
+        """JSON-ready."""
+        return {
+            "number": self.number,
+            "at": rfc3339(self.at),
+            "actor": self.actor,
+            "event": self.event,
+            "space": self.space,
+            "details": dict(self.details),
+        }
+
+
 class Accounts:
     """The accounts of one home."""
 
@@ -71,14 +98,20 @@ class Accounts:
 
     # Users and spaces
 
-    def add_user(self, name: str, actor: str) -> None:
-        """A new user with a personal space. Raises `InvalidName`, `AlreadyExists`."""
+    def add_user(self, name: str, actor: str, *, administrator: bool = False) -> None:
+        """A new user with a personal space. Raises `InvalidName`, `AlreadyExists` (also for a name that was removed)."""
         check_user_name(name)
         space = personal_space(name)
         with self._database.transaction() as connection:
-            if connection.execute("SELECT 1 FROM users WHERE name = ?", (name,)).fetchone():
-                raise AlreadyExists(f"there is a user {name!r} already")
-            connection.execute("INSERT INTO users (name, created_at) VALUES (?, ?)", (name, self._now()))
+            known = connection.execute("SELECT removed_at FROM users WHERE name = ?", (name,)).fetchone()
+            if known:
+                # What a removed user left behind is theirs: nobody comes into it by taking the name.
+                was = "was removed; take another name" if known["removed_at"] is not None else "is there already"
+                raise AlreadyExists(f"a user {name!r} {was}")
+            connection.execute(
+                "INSERT INTO users (name, administrator, created_at) VALUES (?, ?, ?)",
+                (name, administrator, self._now()),
+            )
             connection.execute("INSERT OR IGNORE INTO spaces VALUES (?, ?)", (space, self._now()))
             connection.execute("INSERT OR REPLACE INTO members VALUES (?, ?, ?)", (space, name, Role.OWNER))
             self._record(connection, actor, "user_added", {"user": name})
@@ -128,10 +161,55 @@ class Accounts:
             raise InvalidRequest("a personal space has one owner and nobody else")
         with self._database.transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO members VALUES (?, ?, ?)", (space, user, role))
-            owners = "SELECT 1 FROM members WHERE space = ? AND role = ?"
-            if not connection.execute(owners, (space, Role.OWNER)).fetchone():
-                raise Conflict(f"{user} is the last owner of {space}; give somebody else that role first")
+            self._require_owner(connection, space, user)
             self._record(connection, actor, "member_set", {"space": space, "user": user, "role": role.value})
+
+    def remove_member(self, space: str, user: str, actor: str) -> None:
+        """Take `user` out of a team space. Raises `NotFound`, `Conflict` for its last owner."""
+        self.require_space(space)
+        if not space.startswith(TEAM):
+            raise InvalidRequest("a personal space has one owner and nobody else")
+        with self._database.transaction() as connection:
+            gone = connection.execute("DELETE FROM members WHERE space = ? AND user = ?", (space, user)).rowcount
+            if not gone:
+                raise NotFound(f"{user!r} is not a member of {space}")
+            self._require_owner(connection, space, user)
+            self._record(connection, actor, "member_removed", {"space": space, "user": user})
+
+    def remove_user(self, name: str, actor: str) -> None:
+        """From the next request on, the user has no token and no role. Their personal space stays, closed.
+
+        Raises `NotFound`, `Conflict` for the last owner of a team.
+        """
+        self.require_user(name)
+        with self._database.transaction() as connection:
+            teams = connection.execute("SELECT space FROM members WHERE user = ? AND space LIKE 'team:%'", (name,))
+            spaces = [row[0] for row in teams]
+            connection.execute("DELETE FROM members WHERE user = ? AND space LIKE 'team:%'", (name,))
+            for space in spaces:
+                self._require_owner(connection, space, name)
+            connection.execute("UPDATE users SET removed_at = ? WHERE name = ?", (self._now(), name))
+            connection.execute(
+                "UPDATE tokens SET revoked_at = coalesce(revoked_at, ?) WHERE user = ?", (self._now(), name)
+            )
+            self._record(connection, actor, "user_removed", {"user": name})
+
+    def members(self, space: str) -> list[tuple[str, Role]]:
+        """Users and roles of a space, by name."""
+        sql = "SELECT user, role FROM members WHERE space = ? ORDER BY user"
+        return [(row[0], Role(row[1])) for row in self._database.connection().execute(sql, (space,))]
+
+    def is_administrator(self, name: str) -> bool:
+        """Whether a user may manage the home's users and teams."""
+        sql = "SELECT administrator FROM users WHERE name = ? AND removed_at IS NULL"
+        row = self._database.connection().execute(sql, (name,)).fetchone()
+        return bool(row and row[0])
+
+    @staticmethod
+    def _require_owner(connection: sqlite3.Connection, space: str, leaving: str) -> None:
+        owners = "SELECT 1 FROM members WHERE space = ? AND role = ?"
+        if not connection.execute(owners, (space, Role.OWNER)).fetchone():
+            raise Conflict(f"{leaving} is the last owner of {space}; give somebody else that role first")
 
     # Tokens
 
@@ -193,7 +271,8 @@ class Accounts:
             raise refusal
         connection = self._database.connection()
         row = connection.execute(
-            "SELECT tokens.* FROM tokens JOIN users ON users.name = user WHERE id = ? AND users.removed_at IS NULL",
+            "SELECT tokens.*, administrator FROM tokens JOIN users ON users.name = user"
+            " WHERE id = ? AND users.removed_at IS NULL",
             (match["id"],),
         ).fetchone()
         stored = row["hash"] if row else _hash("")
@@ -212,7 +291,13 @@ class Accounts:
             bases=token.bases,
             profile=token.profile,
             token_id=token.id,
+            administrator=bool(row["administrator"]),
         )
+
+    def principal(self, user: str) -> Principal:
+        """A user with every scope: who they would be at their best. Raises `NotFound`."""
+        self.require_user(user)
+        return Principal(user=user, roles=self.roles(user), administrator=self.is_administrator(user))
 
     # Audit
 
@@ -224,9 +309,32 @@ class Accounts:
     def _record(self, connection: sqlite3.Connection, actor: str, event: str, details: Mapping[str, object]) -> None:
         # In the transaction of what it records, so that neither is there without the other.
         connection.execute(
-            "INSERT INTO audit (at, actor, event, details) VALUES (?, ?, ?, ?)",
-            (self._now(), actor, event, json.dumps(dict(details), ensure_ascii=False)),
+            "INSERT INTO audit (at, actor, event, space, details) VALUES (?, ?, ?, ?, ?)",
+            (self._now(), actor, event, _space_of(details), json.dumps(dict(details), ensure_ascii=False)),
         )
+
+    def audit(
+        self, spaces: Collection[str] | None, *, home: bool, before: int | None = None, limit: int = 50
+    ) -> list[AuditEntry]:
+        """Entries about `spaces` (None: any), and with `home` those about no space, newest first, below number `before`."""
+        sql = "SELECT * FROM audit WHERE number < ?"
+        parameters: list[int | str] = [before if before is not None else 1 << 62]
+        if spaces is not None:
+            listed = ", ".join("?" * len(spaces))
+            sql += f" AND (space IN ({listed}){' OR space IS NULL' if home else ''})"
+            parameters += list(spaces)
+        rows = self._database.connection().execute(sql + " ORDER BY number DESC LIMIT ?", (*parameters, limit))
+        return [
+            AuditEntry(row["number"], row["at"], row["actor"], row["event"], row["space"], json.loads(row["details"]))
+            for row in rows
+        ]
+
+
+def _space_of(details: Mapping[str, object]) -> str | None:
+    """The space that an event is about: named, or that of its base."""
+    base = details.get("base")
+    space = details.get("space") or (base.rpartition("/")[0] if isinstance(base, str) else None)
+    return str(space) if space else None
 
 
 def _hash(secret: str) -> str:

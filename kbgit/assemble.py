@@ -21,7 +21,7 @@ from kbgit.home import Home
 from kbgit.index.contract import Index
 from kbgit.index.embedded import EmbeddedIndex
 from kbgit.indexer import Background, Indexer, Progress
-from kbgit.library import Bases, Library, Writing
+from kbgit.library import Bases, Library, People, Writing
 from kbgit.watch import Watcher
 
 LOCK_FILE = "index.lock"
@@ -63,6 +63,7 @@ class Runtime:
     library: Library
     writing: Writing
     bases: Bases
+    people: People
     embedder: Embedder | None
     _lock: HomeLock
     _background: Background
@@ -81,6 +82,7 @@ class Runtime:
 
     def stop(self) -> None:
         """Finish what is at hand and release everything."""
+        self.indexer.close()
         self._watcher.stop()
         self._background.stop()
         self.index.close()
@@ -137,6 +139,7 @@ def open_runtime(
         library=library,
         writing=writing,
         bases=bases,
+        people=People(accounts),
         embedder=embedder,
         _lock=lock,
         _background=background,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,7 @@ CREATE TABLE problems (
 ) STRICT, WITHOUT ROWID;
 """
 
+_JOINED_AT_ONCE = 1000
 
 # What is published now was published, whatever its status was when it was written.
 _WAS_PUBLISHED = "UPDATE revisions SET was_published = 1 WHERE base = ?"
@@ -100,6 +102,16 @@ class Catalogue:
 
     def _rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
         return self._database.connection().execute(sql, parameters).fetchall()
+
+    def _joined(
+        self, columns: str, wanted: Collection[tuple[str, ...]], sql: str, parameters: Sequence[Any]
+    ) -> Iterator[sqlite3.Row]:
+        """The rows of `sql`, in which `wanted` is a table with `columns`."""
+        rest = iter(wanted)
+        while some := list(islice(rest, _JOINED_AT_ONCE)):
+            places = ", ".join(["(" + ", ".join("?" * len(some[0])) + ")"] * len(some))
+            values = [value for row in some for value in row]
+            yield from self._rows(f"WITH wanted ({columns}) AS (VALUES {places}) {sql}", [*values, *parameters])
 
     # Bases
 
@@ -238,6 +250,12 @@ class Catalogue:
         rows = self._rows("SELECT * FROM items WHERE base = ? AND item_id = ?", (base, item_id))
         return item_row(rows[0]) if rows else None
 
+    def items_named(self, base: str, item_ids: Collection[str]) -> dict[str, ItemRow]:
+        """Item id → item as of the base's head, of those among `item_ids` that there are."""
+        sql = "SELECT items.* FROM wanted CROSS JOIN items ON items.base = ? AND items.item_id = wanted.item_id"
+        rows = self._joined("item_id", [(item_id,) for item_id in item_ids], sql, (base,))
+        return {row["item_id"]: item_row(row) for row in rows}
+
     def items(
         self,
         base: str,
@@ -349,6 +367,23 @@ class Catalogue:
         rows = self._rows("SELECT * FROM revisions WHERE base = ? AND item_id = ? AND sha = ?", (base, item_id, sha))
         return revision_row(rows[0]) if rows else None
 
+    def revisions_named(self, base: str, pins: Collection[tuple[str, str]]) -> dict[tuple[str, str], RevisionRow]:
+        """(item id, commit) → revision, of those among `pins` that are one."""
+        sql = (
+            "SELECT revisions.* FROM wanted CROSS JOIN revisions ON revisions.base = ?"
+            " AND revisions.item_id = wanted.item_id AND revisions.sha = wanted.sha"
+        )
+        rows = self._joined("item_id, sha", pins, sql, (base,))
+        return {(row["item_id"], row["sha"]): revision_row(row) for row in rows}
+
+    def revisions_of_files(self, base: str, files: Collection[tuple[str, str]], *, until: int) -> list[RevisionRow]:
+        """For each item that was one of `files` (path, blob) at a position up to `until`, the latest such revision."""
+        sql = (
+            "SELECT revisions.*, max(position) FROM revisions CROSS JOIN wanted ON wanted.path = revisions.path"
+            " AND wanted.blob = revisions.blob WHERE base = ? AND position <= ? GROUP BY item_id, revisions.path"
+        )
+        return [revision_row(row) for row in self._joined("path, blob", files, sql, (base, until))]
+
     def revisions(self, base: str, item_id: str, *, before: int | None = None, limit: int = -1) -> list[RevisionRow]:
         """An item's revisions, newest first; those at positions below `before` when it is given."""
         sql = "SELECT * FROM revisions WHERE base = ? AND item_id = ?" + (
@@ -379,6 +414,14 @@ class Catalogue:
     def commit_count(self, base: str) -> int:
         """How many commits a base's published history has."""
         return int(self._rows("SELECT count(*) FROM commits WHERE base = ?", (base,))[0][0])
+
+    def head_at(self, base: str, moment: int) -> str | None:
+        """The head that was published at `moment` (seconds since the epoch); None before the first publication."""
+        rows = self._rows(
+            "SELECT head FROM publications WHERE base = ? AND published_at <= ? ORDER BY number DESC LIMIT 1",
+            (base, moment),
+        )
+        return str(rows[0][0]) if rows else None
 
     def publication_count(self, base: str) -> int:
         """How many entries of the publication log are applied."""

@@ -24,7 +24,7 @@ from kbgit.base import BaseKey
 from kbgit.catalogue import Catalogue
 from kbgit.errors import HistoryRewritten, KbgitError
 from kbgit.home import Home
-from kbgit.publish import Announcement, announce, catch_up
+from kbgit.publish import Announcement, announce, catch_up, logged_head
 from kbgit.receipt import receipt
 from kbgit.revision import Via
 from kbgit.store import Git, Repository
@@ -114,14 +114,12 @@ def pre_receive(push: Push) -> int:
         why = _ref_rule(push.repository, update, branch)
         if why:
             refusals.append(f"{names.shown(update.ref)}: {why}")
-        elif update.new is not None and update.ref.startswith("refs/heads/"):
-            verdict = _verdict(push, update.old, update.new)
-            if update.ref == branch:
-                refusals += map(str, verdict.refusals)
-                announcement = Announcement(update.ref, update.old, update.new, push.user, push.via, int(time.time()))
-            else:
-                # A proposal may have unfinished items, but no tree that cannot be checked out safely.
-                refusals += [str(problem) for problem in verdict.refusals if problem.code in _ALWAYS]
+        elif update.ref == branch and update.new is not None:
+            refusals += map(str, _verdict(push, update.old, update.new).refusals)
+            announcement = Announcement(update.ref, update.old, update.new, push.user, push.via, int(time.time()))
+        elif (commit := _unpublished_commit(push.repository, update)) is not None:
+            # A proposal or tag may have unfinished items, but no tree that cannot be checked out safely.
+            refusals += [str(found) for found in _verdict(push, update.old, commit).refusals if found.code in _ALWAYS]
     if refusals:
         _say(["refused; nothing was changed. Mend this and push again:", *(f"  {line}" for line in refusals)])
         return 1
@@ -131,6 +129,13 @@ def pre_receive(push: Push) -> int:
 
 
 _ALWAYS = frozenset({"unsafe_name", "twin_name", "too_large"})
+
+
+def _unpublished_commit(repository: Repository, update: RefUpdate) -> str | None:
+    """The commit that a proposal or tag brings; None if it brings nothing that was not published before."""
+    commit = repository.commit_of(update.new) if update.new else None
+    head = repository.head()
+    return None if commit is None or (head is not None and repository.is_ancestor(commit, head)) else commit
 
 
 def _verdict(push: Push, old: str | None, new: str) -> Verdict:
@@ -172,7 +177,8 @@ def _published_branch(push: Push) -> str:
     """The branch that HEAD names; in an empty repository, the one that this first push brings instead of it."""
     branch = push.repository.published_branch()
     pushed = [update.ref for update in push.updates if update.ref.startswith("refs/heads/") and update.new]
-    if push.repository.ref(branch) is None and pushed and branch not in pushed:
+    is_new = push.repository.ref(branch) is None and logged_head(push.repository) is None
+    if is_new and pushed and branch not in pushed:
         return _USUAL if _USUAL in pushed else pushed[0]
     return branch
 
@@ -182,14 +188,18 @@ def _ref_rule(repository: Repository, update: RefUpdate, branch: str) -> str:
     if update.ref == branch:
         if update.new is None:
             return "the published branch cannot be deleted"
-        if update.old is not None and not repository.is_ancestor(update.old, update.new):
+        # Whatever the branch shows: it may have been moved or deleted without kbgit.
+        published = {update.old, logged_head(repository)} - {None}
+        if not all(repository.is_ancestor(str(sha), update.new) for sha in published):
             return "published history cannot be rewritten; merge or rebase onto it and push again"
         return ""
-    if update.ref.startswith("refs/tags/"):
-        return "a tag cannot be moved or deleted; choose another name" if update.old is not None else ""
-    if update.ref.startswith("refs/heads/"):
-        return ""
-    return "only branches and tags can be pushed"
+    if not update.ref.startswith(("refs/heads/", "refs/tags/")):
+        return "only branches and tags can be pushed"
+    if update.ref.startswith("refs/tags/") and update.old is not None:
+        return "a tag cannot be moved or deleted; choose another name"
+    if update.new is not None and repository.commit_of(update.new) is None:
+        return "a branch or tag must name a commit"
+    return ""
 
 
 def post_receive(push: Push) -> int:

@@ -17,7 +17,7 @@ from kbgit.base import BaseKey
 from kbgit.catalogue import Catalogue
 from kbgit.embedding.cache import VectorCache
 from kbgit.embedding.contract import Embedder, Vectors
-from kbgit.errors import BaseNotFound, EmbeddingFailure, GitFailure, HistoryRewritten, KbgitError
+from kbgit.errors import BaseNotFound, EmbeddingFailure, GitFailure, HistoryRewritten, KbgitError, TimedOut
 from kbgit.home import Home
 from kbgit.index.contract import Index, IndexedPassage, IndexUpdate
 from kbgit.item import parse_document
@@ -85,6 +85,7 @@ class Indexer:
         self._writing = threading.Lock()
         self._repositories: dict[str, Repository] = {}
         self._unembeddable: set[str] = set()
+        self._closing = False
         self.embedding_problem: str | None = None
         self.on_behind: Callable[[BaseKey], None] = lambda _: None
         """Called when a reader finds a base whose index is behind: whoever owns the index catches up."""
@@ -216,9 +217,23 @@ class Indexer:
         return [row for item_id in item_ids if (row := self._catalogue.item(base, item_id)) is not None]
 
     def wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Wait until `condition` holds, looking again after every change of the index. False when time ran out."""
+        """Wait until `condition` holds, looking again after every change of the index.
+
+        False when time ran out. Raises `TimedOut` when the index is being closed.
+        """
         with self._changed:
-            return self._changed.wait_for(condition, timeout=seconds)
+            self._changed.wait_for(lambda: self._closing or condition(), timeout=seconds)
+            if self._closing:
+                raise TimedOut("the server is stopping; ask again")
+            return condition()
+
+    def close(self) -> None:
+        """Let nobody wait any longer, and close the repositories."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        for repository in self._repositories.values():
+            repository.close()
 
     # Vectors
 

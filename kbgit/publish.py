@@ -152,10 +152,16 @@ def _follows(entry: Commit, previous: Commit | None) -> bool:
     return previous is not None and previous.sha in entry.parents
 
 
+def logged_head(repository: Repository) -> str | None:
+    """The head that was published last, whatever the branch shows now; None before the first publication."""
+    entry = repository.ref(PUBLICATION_LOG)
+    return _head_of(next(repository.commits([entry]))) if entry else None
+
+
 def _log_new_heads(repository: Repository, catalogue: Catalogue, base: BaseRow, clock: Clock) -> None:
     """Append to the log what the branch shows and the log does not: each announced head in turn, then the head."""
     last_entry = repository.ref(PUBLICATION_LOG)
-    logged = _head_of(next(repository.commits([last_entry]))) if last_entry else None
+    logged = logged_head(repository)
     announced = _announced(repository)
     if logged is None:
         _adopt_first_branch(repository, announced)

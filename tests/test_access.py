@@ -8,6 +8,7 @@ import pytest
 
 from kbgit.access import (
     ACTION_SCOPE,
+    HOME,
     ROLE_ACTIONS,
     Action,
     Principal,
@@ -19,11 +20,13 @@ from kbgit.access import (
 )
 
 TEAM = "team:platform"
+# What concerns no space is no role's to give.
+SPACE_ACTIONS = set(Action) - {Action.ADMINISTER_HOME}
 # The specification's table of roles (7), written out a second time: every cell that is allowed.
 ALLOWED = {
-    Role.OWNER: set(Action),
-    Role.ADMIN: set(Action),
-    Role.MEMBER: set(Action) - {Action.DELETE_ITEMS, Action.ADMINISTER_BASE, Action.MANAGE_MEMBERS},
+    Role.OWNER: SPACE_ACTIONS,
+    Role.ADMIN: SPACE_ACTIONS,
+    Role.MEMBER: SPACE_ACTIONS - {Action.DELETE_ITEMS, Action.ADMINISTER_BASE, Action.MANAGE_MEMBERS},
     Role.VIEWER: {Action.READ_PUBLISHED, Action.READ_MEMORY},
 }
 NEEDS = {
@@ -37,12 +40,13 @@ NEEDS = {
     Action.READ_MEMORY: "memory:read",
     Action.WRITE_MEMORY: "memory:write",
 }
-CELLS = list(itertools.product([*Role, None], Action))
+CELLS = list(itertools.product([*Role, None], sorted(SPACE_ACTIONS)))
 
 
 def test_the_tables_are_total() -> None:
     assert set(ROLE_ACTIONS) == set(Role) == set(ALLOWED)
-    assert set(ACTION_SCOPE) == set(Action) == set(NEEDS)
+    assert set(NEEDS) == SPACE_ACTIONS
+    assert set(ACTION_SCOPE) == set(Action)
 
 
 @pytest.mark.parametrize(("role", "action"), CELLS)
@@ -74,12 +78,28 @@ def test_an_operator_may_do_everything_everywhere(action: Action) -> None:
     assert decide(operator, action, Target(personal_space("ada"), "personal:ada/notes"))
 
 
-@pytest.mark.parametrize(("role", "action"), list(itertools.product(Role, Action)))
+@pytest.mark.parametrize(("role", "action"), list(itertools.product(Role, sorted(SPACE_ACTIONS))))
 def test_a_token_limited_to_bases_opens_no_other_base_and_no_space(role: Role, action: Action) -> None:
     principal = Principal("max", {TEAM: role}, bases=frozenset({f"{TEAM}/one"}))
     assert bool(decide(principal, action, Target(TEAM, f"{TEAM}/one"))) is (action in ALLOWED[role])
     assert not decide(principal, action, Target(TEAM, f"{TEAM}/two"))
     assert not decide(principal, action, Target(TEAM))
+
+
+def test_the_home_is_for_its_administrators_and_opens_no_space() -> None:
+    roles = {TEAM: Role.OWNER}
+    assert not decide(Principal("max", roles), Action.ADMINISTER_HOME, HOME)
+    chief = Principal("root", administrator=True)
+    assert decide(chief, Action.ADMINISTER_HOME, HOME)
+    assert not decide(
+        Principal("root", scopes=frozenset({Scope.ITEM_WRITE}), administrator=True), Action.ADMINISTER_HOME, HOME
+    )
+    assert not decide(
+        Principal("root", bases=frozenset({f"{TEAM}/one"}), administrator=True), Action.ADMINISTER_HOME, HOME
+    )
+    for action in SPACE_ACTIONS:
+        assert not decide(chief, action, Target(TEAM))
+        assert not decide(chief, action, Target(personal_space("ada")))
 
 
 def test_a_role_counts_only_in_its_own_space() -> None:

@@ -160,6 +160,18 @@ def test_a_tag_is_set_once(writer: Writer, published: str, base_repository: Repo
     assert writer.push("HEAD:refs/tags/v2").ok
 
 
+def test_a_tag_names_a_commit_that_every_clone_can_hold(
+    writer: Writer, published: str, base_repository: Repository
+) -> None:
+    blob = writer.blob(text())
+    tree = writer.tree([("100644", "AUX.md", blob)])
+    bad, unfinished = writer.commit_tree(tree), writer.commit({"b.md": BROKEN})
+    for wrong in (blob, tree):
+        assert "must name a commit" in writer.push(f"{wrong}:refs/tags/v1", f"{wrong}:refs/tags/v2").said
+    assert "device name" in writer.push(f"{bad}:refs/tags/v1").said
+    assert writer.push(f"{unfinished}:refs/tags/draft", f"{published}:refs/tags/v1").ok
+
+
 @pytest.mark.parametrize("ref", ["refs/notes/commits", "refs/for/main", PUBLICATION_LOG, "refs/kbgit/other"])
 def test_other_refs_are_refused(writer: Writer, published: str, ref: str, base_repository: Repository) -> None:
     before = base_repository.refs()
@@ -458,3 +470,20 @@ def test_the_hooks_run_without_the_writers_python_settings(writer: Writer, tmp_p
     writer.commit({"a.md": BROKEN})
     trap = str(tmp_path / "trap")
     assert not writer.push(environment={"PYTHONPATH": trap, "PYTHONSTARTUP": trap, "PYTHONHOME": sys.prefix}).ok
+
+
+def test_a_branch_deleted_behind_the_back_can_only_be_put_back(
+    writer: Writer, published: str, base_repository: Repository, catalogue: Catalogue, key: BaseKey
+) -> None:
+    base_repository.git.run("update-ref", "-d", "refs/heads/main")
+    unrelated = writer.commit_tree(writer.tree([("100644", "z.md", writer.blob(text("Z")))]))
+    refused = writer.push(f"{unrelated}:refs/heads/main")
+    assert not refused.ok
+    assert "cannot be rewritten" in refused.said
+    assert writer.push("HEAD:refs/heads/proposal").ok
+    assert base_repository.published_branch() == "refs/heads/main", "no other branch takes its place"
+    assert catalogue.base(str(key)).alarm
+    later = writer.publish({"b.md": text("B")})
+    base = catalogue.base(str(key))
+    assert (base.head, base.alarm) == (later, "")
+    assert catalogue.provenance(str(key), published) is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kbgit.access import Principal
 from kbgit.assemble import Runtime, open_runtime
 from kbgit.base import BaseKey
 from kbgit.cli import terminal
@@ -24,7 +23,7 @@ class HomeClient:
         self.origin = f"the home {runtime.home.path}, opened by this command"
         self._runtime = runtime
         self._progress = progress
-        self._caller = Principal(owner_of(runtime.home, runtime.accounts), operator=True)
+        self._caller = runtime.accounts.principal(owner_of(runtime.home, runtime.accounts))
 
     def __enter__(self) -> HomeClient:
         return self

@@ -60,7 +60,7 @@ def init(session: Session, directory: Path | None, owner: str | None, as_json: b
 def _populate(home: Home, owner: str) -> str:
     accounts = home.accounts()
     try:
-        accounts.add_user(owner, actor="init")
+        accounts.add_user(owner, actor="init", administrator=True)
         _, token = accounts.add_token(owner, "owner", set(Scope), actor="init")
     finally:
         accounts.close()

@@ -38,8 +38,12 @@ from kbgit.index.contract import Floats, Integers
 from kbgit.index.stamp import STAMP_NAME, Stamp
 
 DEFAULT_FLOOR = 0.75
-"""The median cosine between unrelated passages that is assumed where there are too few to measure it."""
+"""The median cosine between unrelated texts that is assumed where it cannot be measured.
+
+That of multilingual-e5-small is 0.75 to 0.86 within six collections in five languages, and 0.73 across them.
+"""
 FEWEST_FOR_FLOOR = 30
+"""Vectors below which a high median says that the texts are alike, rather than what the model makes of unlike ones."""
 
 UNIT_TOLERANCE = 1e-2
 """How far the length of a unit vector may be from 1."""
@@ -68,12 +72,13 @@ def cosine_floor(keys: Keys, matrix: Floats) -> float:
     """The median cosine between unrelated texts, from the vectors `matrix` (n, dimension) of `keys` (n,).
 
     Taken over all pairs of the 200 smallest keys: those are hashes, so this is a random sample, and the same one in
-    whatever order the vectors came.
+    whatever order the vectors came. A few vectors can only lower the default.
     """
-    if len(keys) < FEWEST_FOR_FLOOR:
+    if len(keys) < 2:
         return DEFAULT_FLOOR
     sample = matrix[smallest(keys, _FLOOR_SAMPLE)]
-    return float(np.median((sample @ sample.T)[np.triu_indices(len(sample), 1)]))
+    median = float(np.median((sample @ sample.T)[np.triu_indices(len(sample), 1)]))
+    return median if len(keys) >= FEWEST_FOR_FLOOR else min(median, DEFAULT_FLOOR)
 
 
 def smallest(keys: Keys, count: int) -> Integers:
@@ -278,8 +283,6 @@ class VectorStore:
             if self._table is not None:
                 return self._table.floor
             if self._sampled_floor is None:
-                if len(self._keys) < FEWEST_FOR_FLOOR:
-                    return DEFAULT_FLOOR
                 keys = sorted(self._keys)[:_FLOOR_SAMPLE]
                 self._sampled_floor = cosine_floor(packed(keys), self.vectors(keys))
             return self._sampled_floor

@@ -12,10 +12,12 @@ from kbgit.library.answers import (
 )
 from kbgit.library.bases import Bases, Purge
 from kbgit.library.library import Library
+from kbgit.library.people import AuditPage, People, SpaceView, token_json
 from kbgit.library.request import SearchRequest
 from kbgit.library.writing import Draft, Writing, Written
 
 __all__ = [
+    "AuditPage",
     "BaseView",
     "Bases",
     "Draft",
@@ -23,12 +25,15 @@ __all__ = [
     "ItemPage",
     "ItemView",
     "Library",
+    "People",
     "Purge",
     "RevisionPage",
     "SearchRequest",
     "SearchResponse",
     "SearchResult",
+    "SpaceView",
     "Status",
     "Writing",
     "Written",
+    "token_json",
 ]

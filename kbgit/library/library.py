@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from kbgit import __version__
-from kbgit.access import Action, Principal
+from kbgit.access import Action, Principal, Scope
 from kbgit.catalogue import Catalogue
 from kbgit.citation import Citation
 from kbgit.config import Settings
 from kbgit.embedding.contract import Embedder
-from kbgit.errors import InvalidRequest, KnowledgeRuntimeDisabled
+from kbgit.errors import Forbidden, InvalidRequest, KnowledgeRuntimeDisabled
 from kbgit.index.contract import Index
 from kbgit.indexer import Indexer
 from kbgit.item import ItemStatus
@@ -50,13 +50,17 @@ class Library:
         self._searching = Searching(settings, catalogue, index, embedder, indexer)
         self._reading = Reading(catalogue, indexer)
 
-    def _require_runtime(self) -> None:
+    def _require_runtime(self, caller: Principal | None) -> None:
+        """The runtime is on, and the caller's token is one for reading. That it is not says nothing about any base."""
         if not self._settings.knowledge_enabled:
             raise KnowledgeRuntimeDisabled("the knowledge runtime is off; the setting knowledge_enabled turns it on")
+        if caller is not None and not caller.operator and Scope.KNOWLEDGE_READ not in caller.scopes:
+            rule = f"the token lacks the scope {Scope.KNOWLEDGE_READ}"
+            raise Forbidden(rule, {"rule": rule, "scope": Scope.KNOWLEDGE_READ.value})
 
     def search(self, request: SearchRequest, caller: Principal | None) -> SearchResponse:
         """A page of current, published items. Raises `BaseNotFound`, `BaseArchived`, `TimedOut`."""
-        self._require_runtime()
+        self._require_runtime(caller)
         return self._searching.search(request, caller)
 
     def read(
@@ -66,12 +70,12 @@ class Library:
 
         Raises `ItemNotFound`, `RevisionNotFound`, `ItemNotPublished`, `ItemDeleted`, `BaseArchived`, `AmbiguousItem`.
         """
-        self._require_runtime()
+        self._require_runtime(caller)
         return self._reading.read(item_id, caller, revision=revision, base=base)
 
     def resolve(self, reference: str, caller: Principal | None, *, base: str | None = None) -> ItemView:
         """What a citation cites; its lines, if it has some, are the view's `excerpt`. Raises `InvalidCitation` too."""
-        self._require_runtime()
+        self._require_runtime(caller)
         citation = Citation.parse(reference)
         view = self._reading.read(citation.item_id, caller, revision=citation.revision, base=base)
         if citation.lines is None:
@@ -88,25 +92,25 @@ class Library:
         limit: int = 50,
     ) -> RevisionPage:
         """A page of the item's history, newest first."""
-        self._require_runtime()
+        self._require_runtime(caller)
         return self._reading.revisions(item_id, caller, base=base, cursor=cursor, limit=limit)
 
     def diff(self, item_id: str, caller: Principal | None, *, old: str, new: str, base: str | None = None) -> ItemDiff:
         """What changed in the item's file from revision `old` to revision `new`."""
-        self._require_runtime()
+        self._require_runtime(caller)
         return self._reading.diff(item_id, caller, old=old, new=new, base=base)
 
     # Bases
 
     def bases(self, caller: Principal | None) -> list[BaseView]:
         """The bases the caller may see."""
-        self._require_runtime()
+        self._require_runtime(caller)
         sight = Sight(self._catalogue, caller)
         return [self._base_view(sight, row) for row in sight.bases]
 
     def base(self, key: str, caller: Principal | None) -> BaseView:
         """One base by its key. Raises `BaseNotFound`."""
-        self._require_runtime()
+        self._require_runtime(caller)
         sight = Sight(self._catalogue, caller)
         return self._base_view(sight, sight.one(key))
 
@@ -121,7 +125,7 @@ class Library:
         limit: int = 50,
     ) -> ItemPage:
         """A page of a base's items by id: published ones, and for writers also drafts and archived ones."""
-        self._require_runtime()
+        self._require_runtime(caller)
         if not 1 <= limit <= 200:
             raise InvalidRequest("field `limit` must be a whole number from 1 to 200", {"field": "limit"})
         if status is not None and status not in {one.value for one in ItemStatus}:
@@ -145,12 +149,13 @@ class Library:
         return ItemPage(base, summaries, following)
 
     def status(self, caller: Principal | None) -> Status:
-        """How things stand in the bases the caller may see."""
+        """How things stand in the bases the caller may see. Nobody in particular learns the version, and no more."""
+        may_see = caller is not None and (caller.operator or Scope.KNOWLEDGE_READ in caller.scopes)
         return Status(
             version=__version__,
-            embedder=self._settings.embedder,
-            embedding_problem=self._indexer.embedding_problem,
-            bases=self.bases(caller) if self._settings.knowledge_enabled else [],
+            embedder=self._settings.embedder if may_see else "",
+            embedding_problem=self._indexer.embedding_problem if may_see else None,
+            bases=self.bases(caller) if may_see and self._settings.knowledge_enabled else [],
         )
 
     def _base_view(self, sight: Sight, row: BaseRow) -> BaseView:

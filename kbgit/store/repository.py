@@ -143,6 +143,11 @@ class Repository:
         """Whether a commit of that name is stored."""
         return self.git.succeeds_quietly("cat-file", "-e", f"{sha}^{{commit}}")
 
+    def commit_of(self, sha: str) -> str | None:
+        """The commit that an object is or, for a tag, names; None for anything else."""
+        named = self.git.complete("rev-parse", "--verify", "--quiet", f"{sha}^{{commit}}", allow=(0, 1, 128))
+        return named.stdout.decode().strip() or None
+
     def is_ancestor(self, old: str, new: str) -> bool:
         """Whether `old` is in the history of `new`."""
         return self.git.succeeds("merge-base", "--is-ancestor", old, new)

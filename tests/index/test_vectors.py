@@ -260,9 +260,18 @@ def test_the_floor_is_near_the_median_over_all_pairs_whatever_the_order() -> Non
     assert cosine_floor(packed([keys[row] for row in order]), matrix[order]) == pytest.approx(floor, abs=1e-6)
 
 
-def test_a_floor_of_few_vectors_is_the_constant() -> None:
-    few = vectors(range(29))
-    assert cosine_floor(packed(few), np.array(list(few.values()))) == DEFAULT_FLOOR
+def test_few_vectors_that_are_alike_say_nothing_of_unlike_ones() -> None:
+    alike = unit(np.float32(0.1) * topics(40, 32) + np.float32(1))
+    keys = [key(number) for number in range(40)]
+    assert cosine_floor(packed(keys), alike) > DEFAULT_FLOOR
+    assert cosine_floor(packed(keys[:29]), alike[:29]) == DEFAULT_FLOOR
+    assert cosine_floor(packed(keys[:1]), alike[:1]) == DEFAULT_FLOOR
+    assert cosine_floor(packed([]), alike[:0]) == DEFAULT_FLOOR
+
+
+def test_few_vectors_show_a_model_whose_unlike_texts_are_far_apart() -> None:
+    few = np.eye(3, dtype=np.float32)
+    assert cosine_floor(packed([key(1), key(2), key(3)]), few) == 0.0
 
 
 def test_the_floor_is_the_same_in_memory_and_on_disk(directory: Path) -> None:
@@ -271,8 +280,11 @@ def test_the_floor_is_the_same_in_memory_and_on_disk(directory: Path) -> None:
     on_disk = store.floor
     assert store.table().floor == pytest.approx(on_disk, abs=1e-6)
     store.remove([key(number) for number in range(480)])
-    assert store.floor == DEFAULT_FLOOR
+    few = store.floor
+    assert few != on_disk
     store.unload()
+    assert store.floor == pytest.approx(few, abs=1e-6)
+    store.remove(store.keys())
     assert store.floor == DEFAULT_FLOOR
 
 

@@ -10,7 +10,7 @@ from kbgit.access import Principal, Scope
 from kbgit.assemble import Runtime
 from kbgit.base import BaseKey
 from kbgit.config import Settings
-from kbgit.errors import BaseArchived, BaseNotFound, KnowledgeRuntimeDisabled, TimedOut
+from kbgit.errors import BaseArchived, BaseNotFound, Forbidden, KnowledgeRuntimeDisabled, TimedOut
 from kbgit.home import Home
 from kbgit.library import SearchRequest, SearchResponse
 from kbgit.ranking import Mode
@@ -131,13 +131,18 @@ def test_whoever_may_see_nothing_finds_nothing(sampled: Runtime) -> None:
     nobody: list[Principal | None] = [
         None,
         reader_of("team:other"),
-        reader_of("team:harbour", scopes=frozenset({Scope.MEMORY_READ})),
         Principal("vera", {"team:harbour": reader_of("x").roles["x"]}, bases=frozenset({"team:other/x"})),
     ]
     for caller in nobody:
         answer = search(sampled, "deployment", caller)
         assert not answer.results
         assert not answer.freshness
+
+
+def test_a_token_that_is_not_for_reading_is_refused_with_the_scope_it_lacks(sampled: Runtime) -> None:
+    with pytest.raises(Forbidden) as refusal:
+        search(sampled, "deployment", reader_of("team:harbour", scopes=frozenset({Scope.MEMORY_READ})))
+    assert refusal.value.details["scope"] == "knowledge:read"
 
 
 def test_a_base_out_of_sight_changes_no_score(runtime: Runtime, imported: Callable[..., BaseKey]) -> None:

@@ -1,0 +1,330 @@
+"""Verifying citations: what became of the cited lines.
+
+A citation names a revision, so it resolves for ever; verifying it asks whether what it cites still stands, in the item's
+present revision (`current`: the published one; for those who may see drafts, also one that is a draft).
+
+| state | the citation | `current` |
+|---|---|---|
+| `exact` | cites lines (or all of a content) that are byte for byte the same in the same place, or cites `current` itself | the same place there |
+| `moved` | cites lines that stand together elsewhere in it | that place |
+| `changed` | cites lines of which some were changed or removed, or that something was inserted into | the lines that stand in their place, if any; the difference by section |
+| `superseded` | has no lines, and the content is another now | the item |
+| `archived` | cites an item that is archived or unpublished, or whose base is archived | none: only the pin resolves |
+| `deleted` | cites an item whose file was removed | none: only the pin resolves |
+| `unknown` | is malformed or has no revision (`malformed`), names nothing that the caller may see (`not_found`: whether hidden or absent), or lines that its revision does not have (`no_such_lines`) | none |
+
+Front matter takes no part: a change of a tag or of the title leaves every citation `exact`. Lines are *the same lines* if
+`git diff` and `git blame` pair them, so an equal line elsewhere does not stand in for one that is gone; but lines with at
+least 20 letters and digits (what `git blame -M` asks for) that occur once before and once after have moved, though it be
+across others. Lines end at LF, and whether the last one does makes no difference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+from kbgit.access import Action, Principal
+from kbgit.catalogue import Catalogue
+from kbgit.citation import Citation
+from kbgit.errors import InvalidCitation
+from kbgit.indexer import Indexer
+from kbgit.item import ItemStatus, parse_document
+from kbgit.library.answers import base_json
+from kbgit.library.citing import content_lines, quote_hash
+from kbgit.library.sections import Outline, SectionDifference, difference_by_section
+from kbgit.library.sight import Sight
+from kbgit.passage import split_passages
+from kbgit.rows import BaseRow, ItemRow, RevisionRow
+from kbgit.store.hunks import Hunk, line_hunks
+
+_PAIRS_AT_ONCE = 500  # of contents: what is in memory, and compared by one process
+_TELLING = 20
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+
+
+class State(StrEnum):
+    """What became of what a citation cites."""
+
+    EXACT = "exact"
+    MOVED = "moved"
+    CHANGED = "changed"
+    SUPERSEDED = "superseded"
+    ARCHIVED = "archived"
+    DELETED = "deleted"
+    UNKNOWN = "unknown"
+
+
+class Reason(StrEnum):
+    """Why a citation is unknown, or what is archived."""
+
+    MALFORMED = "malformed"
+    NOT_FOUND = "not_found"
+    NO_SUCH_LINES = "no_such_lines"
+    BASE = "base"
+    ITEM = "item"
+    UNPUBLISHED = "unpublished"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one citation; see the module.
+
+    `text` is the citation as it was given. `current` is what to cite now. `quote_hash` is that of the cited lines, where
+    there are some, and `quote_matches` says whether the hash that the caller gave for them is theirs.
+    """
+
+    text: str
+    state: State
+    reason: Reason | None = None
+    current: Citation | None = None
+    base: BaseRow | None = None
+    locator: str | None = None
+    differences: tuple[SectionDifference, ...] = ()
+    quote_hash: str | None = None
+    quote_matches: bool | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether what was cited still stands: what a check of documents asks for."""
+        return self.state in (State.EXACT, State.MOVED) and self.quote_matches is not False
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON-ready."""
+        found: dict[str, Any] = {"citation": self.text, "state": self.state.value, "holds": self.holds}
+        if self.reason is not None:
+            found["reason"] = self.reason.value
+        if self.base is not None:
+            found |= {"base": base_json(self.base), "locator": self.locator}
+            found["current"] = str(self.current) if self.current else None
+        if self.differences:
+            found["differences"] = [difference.as_json() for difference in self.differences]
+        if self.quote_hash is not None:
+            found["quote_hash"] = self.quote_hash
+        if self.quote_matches is not None:
+            found["quote_matches"] = self.quote_matches
+        return found
+
+
+class Verifying:
+    """Verifies citations, many at once: each pair of contents is read and compared once."""
+
+    def __init__(self, catalogue: Catalogue, indexer: Indexer) -> None:
+        self._catalogue = catalogue
+        self._indexer = indexer
+
+    def verify(
+        self,
+        citations: Sequence[str | Citation],
+        caller: Principal | None,
+        *,
+        quote_hashes: Mapping[str, str] | None = None,
+        differences: bool = True,
+    ) -> list[Verdict]:
+        """A verdict on each citation, in their order.
+
+        `quote_hashes` maps texts of citations to the hashes of what was quoted: of the cited lines, or of the passage
+        that a search gave for them. Without `differences`, verdicts say that something changed and not what.
+        """
+        texts = [str(citation) for citation in citations]
+        asked = {text: _parsed(text) for text in texts}
+        pins = self._pins({(c.item_id, c.revision) for c in asked.values() if c is not None and c.revision}, caller)
+        verdicts: dict[str, Verdict] = {}
+        to_compare: defaultdict[_Pin, list[tuple[str, Citation]]] = defaultdict(list)
+        for text, citation in asked.items():
+            if citation is None or citation.revision is None:
+                verdicts[text] = Verdict(text, State.UNKNOWN, Reason.MALFORMED)
+            elif (pin := pins.get((citation.item_id, citation.revision))) is None:
+                verdicts[text] = Verdict(text, State.UNKNOWN, Reason.NOT_FOUND)
+            elif citation.lines is None:
+                verdicts[text] = pin.verdict(text, citation)
+            else:
+                to_compare[pin].append((text, citation))
+        for compared, group in self._compared(to_compare):
+            for text, citation in group:
+                verdict = compared.verdict(text, citation, differences)
+                verdicts[text] = compared.with_quote(verdict, citation, (quote_hashes or {}).get(text))
+        return [verdicts[text] for text in texts]
+
+    def _pins(self, wanted: set[tuple[str, str]], caller: Principal | None) -> dict[tuple[str, str], _Pin]:
+        """(item id, revision) → where it is, of those that the caller may see.
+
+        A revision that several bases share (one is a fork of the other) is looked for first where its item is alive.
+        """
+        found: dict[tuple[str, str], _Pin] = {}
+        sight = Sight(self._catalogue, caller)
+        for row in sight.bases if wanted else ():
+            base = self._indexer.seen(row)
+            key, sees_drafts = str(base.key), sight.may(Action.READ_DRAFTS, base)
+            revisions = self._catalogue.revisions_named(key, wanted)
+            items = self._catalogue.items_named(key, {item_id for item_id, _ in revisions})
+            for pin, revision in revisions.items():
+                if revision.blob is not None and (revision.was_published or sees_drafts):
+                    here = _Pin(base, revision, items.get(revision.item_id), sees_drafts)
+                    if pin not in found or here.rank > found[pin].rank:
+                        found[pin] = here
+        return found
+
+    def _compared(
+        self, wanted: Mapping[_Pin, list[tuple[str, Citation]]]
+    ) -> Iterator[tuple[_Compared, list[tuple[str, Citation]]]]:
+        """Each revision beside the current one, with contents and, where a citation asks for it, their difference."""
+        by_base: defaultdict[str, list[_Pin]] = defaultdict(list)
+        for pin in wanted:
+            by_base[str(pin.base.key)].append(pin)
+        for pins in by_base.values():
+            repository = self._indexer.repository(pins[0].base.key)
+            rest = iter(sorted(pins, key=lambda pin: pin.revision.item_id))  # an item's current content is read once
+            while some := list(islice(rest, _PAIRS_AT_ONCE)):
+                blobs = {blob: _Content("") for pin in some for blob in pin.blobs}
+                for blob, raw in repository.blobs(blobs):
+                    blobs[blob] = _Content(parse_document(raw).content)
+                pairs = [_Compared(pin, *(blobs[blob] for blob in pin.blobs)) for pin in some]
+                unclear = [
+                    pair
+                    for pair in pairs
+                    if pair.new is not None and any(pair.needs_hunks(citation) for _, citation in wanted[pair.pin])
+                ]
+                texts = [(pair.old.text, pair.new.text) for pair in unclear if pair.new is not None]
+                for pair, hunks in zip(unclear, line_hunks(texts), strict=True):
+                    pair.hunks = hunks
+                yield from ((pair, wanted[pair.pin]) for pair in pairs)
+
+
+def _parsed(text: str) -> Citation | None:
+    try:
+        return Citation.parse(text)
+    except InvalidCitation:
+        return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pin:
+    """A revision that the caller may see, and the item as it is now (None: its file was removed)."""
+
+    base: BaseRow
+    revision: RevisionRow
+    item: ItemRow | None
+    sees_drafts: bool
+
+    @property
+    def rank(self) -> tuple[bool, bool]:
+        return self.current is not None, self.item is not None
+
+    @property
+    def current(self) -> ItemRow | None:
+        """The item, if an unpinned read would answer with it (or, for those who see drafts, could)."""
+        if self.item is None or not self.base.active:
+            return None
+        shown = {ItemStatus.PUBLISHED, ItemStatus.DRAFT} if self.sees_drafts else {ItemStatus.PUBLISHED}
+        return self.item if self.item.status in shown else None
+
+    @property
+    def blobs(self) -> list[str]:
+        """The cited file, and the current one if there is one."""
+        assert self.revision.blob is not None
+        current = self.current
+        return [self.revision.blob] if current is None else [self.revision.blob, current.blob]
+
+    def verdict(self, text: str, citation: Citation) -> Verdict:
+        """What can be said without looking at lines."""
+        locator = self.item.path if self.item else self.revision.path
+        if self.item is None:
+            return Verdict(text, State.DELETED, None, None, self.base, locator)
+        if (current := self.current) is None:
+            reason = Reason.ITEM if self.item.status is ItemStatus.ARCHIVED else Reason.UNPUBLISHED
+            return Verdict(
+                text, State.ARCHIVED, reason if self.base.active else Reason.BASE, None, self.base, locator
+            )
+        same = current.revision == self.revision.sha or current.content_hash == self.revision.content_hash
+        state = State.EXACT if same else State.SUPERSEDED
+        return Verdict(text, state, None, replace(citation, revision=current.revision), self.base, locator)
+
+
+@dataclass(slots=True)
+class _Content:
+    """Canonical content and its lines."""
+
+    text: str
+    lines: list[str] = field(init=False)
+    _outline: Outline | None = None
+
+    def __post_init__(self) -> None:
+        self.lines = content_lines(self.text)
+
+    @property
+    def outline(self) -> Outline:
+        if self._outline is None:
+            self._outline = Outline(self.text)
+        return self._outline
+
+    def only_place(self, quote: str) -> int | None:
+        """The line (from 0) at which `quote` (whole lines, each ended) begins, if it does so exactly once."""
+        text = "\n" + "\n".join(self.lines) + "\n"
+        first = text.find("\n" + quote)
+        if first < 0 or text.find("\n" + quote, first + 1) >= 0:
+            return None
+        return text.count("\n", 0, first)
+
+
+@dataclass
+class _Compared:
+    """A cited revision's content beside the current one (None: there is none), and how their lines differ."""
+
+    pin: _Pin
+    old: _Content
+    new: _Content | None = None
+    hunks: Sequence[Hunk] = ()
+
+    def needs_hunks(self, citation: Citation) -> bool:
+        """Whether only a comparison of the whole contents tells what became of the cited lines."""
+        assert citation.lines is not None
+        start, end = citation.lines[0] - 1, citation.lines[1]
+        return end <= len(self.old.lines) and self._clear_place(start, end) is None
+
+    def verdict(self, text: str, citation: Citation, differences: bool) -> Verdict:
+        """The verdict on cited lines."""
+        assert citation.lines is not None
+        start, end = citation.lines[0] - 1, citation.lines[1]
+        if end > len(self.old.lines):
+            return Verdict(text, State.UNKNOWN, Reason.NO_SUCH_LINES)
+        found = self.pin.verdict(text, citation)
+        if self.new is None or found.current is None:
+            return found
+        place = self._clear_place(start, end)
+        if place is not None:
+            return self._standing(found, start, end, place)
+        touched = [hunk for hunk in self.hunks if hunk.old_start < end and (hunk.old_end > start)]
+        touched = [hunk for hunk in touched if hunk.old_end > start or start < hunk.old_start]
+        if not touched:
+            return self._standing(found, start, end, start + self._shift(start))
+        first, last = self._counterpart(start, touched[0])[0], self._counterpart(end - 1, touched[-1])[1]
+        current = found.current.with_lines(first + 1, last) if first < last else None
+        shown: tuple[SectionDifference, ...] = ()
+        if differences:
+            shown = difference_by_section(
+                self.old.lines, self.new.lines, self.old.outline, self.new.outline, touched
+            )
+        return replace(found, state=State.CHANGED, current=current, differences=shown)
+
+    def _standing(self, found: Verdict, start: int, end: int, place: int) -> Verdict:
+        assert found.current is not None
+        state = State.EXACT if place == start else State.MOVED
+        return replace(found, state=state, current=found.current.with_lines(place + 1, place + end - start))
+
+    def _clear_place(self, start: int, end: int) -> int | None:
+        """Where the cited lines are now, if that can be told from themselves."""
+        assert self.new is not None
+        cited = self.old.lines[start:end]
+        if self.new.lines[start:end] == cited:
+            return start
+        quote = "\n".join(cited) + "\n"
+        if len(_LETTER_OR_DIGIT.findall(quote)) < _TELLING or self.old.only_place(quote) is None:
+            return None
+        return self.new.only_place(quote)
