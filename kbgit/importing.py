@@ -22,11 +22,12 @@ from kbgit.catalogue import Catalogue
 from kbgit.errors import GitFailure, InvalidRequest, PushRefused
 from kbgit.home import Home
 from kbgit.item import ItemStatus
-from kbgit.publish import Announcement, announce, catch_up
+from kbgit.publish import Announcement, announce, catch_up, logged_head
 from kbgit.receipt import Receipt, receipt
 from kbgit.revision import Via
 from kbgit.rows import BaseRow
 from kbgit.store import Repository
+from kbgit.store.repository import PUBLICATION_LOG
 
 _SKIPPED_DIRECTORIES = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"})
 Told = Callable[[str], None]
@@ -72,22 +73,34 @@ class Importer:
                 self._settle(repository, key, options, None)
             return self._publish(repository, key).base
 
-    def from_repository(self, key: BaseKey, source: str, options: BaseOptions, branch: str | None = None) -> Receipt:
+    def from_repository(
+        self, key: BaseKey, source: str, options: BaseOptions, branch: str | None = None, *, with_log: bool = False
+    ) -> Receipt:
         """A base with the whole history of a Git repository (a path, a bundle or a URL), every SHA kept.
 
-        Options become one commit on top. Raises `AlreadyExists`, `GitFailure`, `PushRefused`.
+        Options become one commit on top. With `with_log` the source is a base's own export: its publication log comes too,
+        and with it who published what, when and how. Raises `AlreadyExists`, `GitFailure`, `InvalidRequest` for a source
+        without such a log, `PushRefused`.
         """
         repository = self._home.create_repository(key, branch or "main")
         with self._removed_on_failure(repository, key):
             self._told(f"fetching {source}")
             branch = branch or _default_branch(repository, source)
             ref = f"refs/heads/{branch}"
+            if with_log and PUBLICATION_LOG not in _refs_of(repository, source):
+                raise InvalidRequest(
+                    f"{source} has no publication log to restore from; `kbgit base export` writes one, and without "
+                    "--restore the history alone is imported"
+                )
+            wanted = [ref, PUBLICATION_LOG] if with_log else [ref]
             repository.git.run(
                 *("-c", "fetch.fsckObjects=true", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head"),
-                *("--", source, f"+{ref}:{ref}"),
+                *("--", source, *(f"+{name}:{name}" for name in wanted)),
             )
             repository.name_published_branch(ref)
             head = repository.head()
+            if with_log:
+                _check_log(repository, source)
             if options.given:
                 self._settle(repository, key, options, head)
             return self._publish(repository, key)
@@ -151,23 +164,30 @@ class Importer:
         repository.move_ref(repository.published_branch(), commit, head)
 
     def _publish(self, repository: Repository, key: BaseKey) -> Receipt:
-        """Admit the head as a push of its whole history would be, then publish it."""
-        head = repository.head()
-        if head is not None:
+        """Admit the head as a push of all that is not published yet would be, then publish it."""
+        head, logged = repository.head(), logged_head(repository)
+        if head is not None and head != logged:
             self._told("checking")
             limits = self._home.limits
             assessment = assess(repository, None, head, key.slug, lambda _: {}, limits)
-            verdict = judge(repository, None, head, assessment, key.slug, Rights(), limits)
+            verdict = judge(repository, logged, head, assessment, key.slug, Rights(), limits)
             if not verdict.admitted:
                 raise refused(verdict.refusals)
             announce(
                 repository,
-                Announcement(repository.published_branch(), None, head, self._user, Via.IMPORT, int(time.time())),
+                Announcement(repository.published_branch(), logged, head, self._user, Via.IMPORT, int(time.time())),
             )
         self._told("publishing")
         self._catalogue.add_base(key)
         base = catch_up(repository, self._catalogue, self._catalogue.base(str(key)), self._home.limits)
         return receipt(repository, self._catalogue, base, None)
+
+
+def _check_log(repository: Repository, source: str) -> None:
+    """Raises `InvalidRequest` unless the branch that came contains what the log that came with it says was published."""
+    head, logged = repository.head(), logged_head(repository)
+    if head is None or logged is None or not repository.is_ancestor(logged, head):
+        raise InvalidRequest(f"{source}: its publication log is not that of its branch, so nothing can be restored from it")
 
 
 def refused(problems: tuple[Problem, ...]) -> PushRefused:
@@ -209,20 +229,24 @@ def is_repository(source: str) -> bool:
     return (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
 
 
-def _default_branch(repository: Repository, source: str) -> str:
-    """The branch that the source's HEAD names; of a bundle that does not say, main, master or the only one."""
+def _refs_of(repository: Repository, source: str) -> dict[str, str]:
+    """What each ref of a source is: an object, or for a symbolic one `ref: ` and the name it stands for."""
     listing = repository.git.run("ls-remote", "--symref", "--", source).decode("utf-8", "replace").splitlines()
-    heads: dict[str, str] = {}
-    head_sha = ""
+    found: dict[str, str] = {}
     for line in listing:
         left, _, name = line.partition("\t")
-        if left.startswith("ref: refs/heads/") and name == "HEAD":
-            return left.removeprefix("ref: refs/heads/")
-        if name == "HEAD":
-            head_sha = left
-        elif name.startswith("refs/heads/"):
-            heads[name.removeprefix("refs/heads/")] = left
-    candidates = [name for name, sha in heads.items() if not head_sha or sha == head_sha]
+        found.setdefault(name, left)
+    return found
+
+
+def _default_branch(repository: Repository, source: str) -> str:
+    """The branch that the source's HEAD names; of a bundle that does not say, main, master or the only one."""
+    refs = _refs_of(repository, source)
+    head = refs.get("HEAD", "")
+    if head.startswith("ref: refs/heads/"):
+        return head.removeprefix("ref: refs/heads/")
+    heads = {name.removeprefix("refs/heads/"): sha for name, sha in refs.items() if name.startswith("refs/heads/")}
+    candidates = [name for name, sha in heads.items() if not head or sha == head]
     for name in ("main", "master"):
         if name in candidates:
             return name

@@ -126,7 +126,8 @@ class EmbeddedIndex:
         try:
             return self._score(query, scope, views)
         except IndexFailure:
-            return self._score(query, scope, {base: view for base, view in views.items() if self._is_sound(base, view)})
+            sound = {base: view for base, view in views.items() if self._of(base).is_sound()}
+            return self._score(query, scope, sound)
 
     def drop(self, base: str) -> None:
         """Forget a base: its directory, and every cached vector that no other base needs."""
@@ -196,7 +197,7 @@ class EmbeddedIndex:
         searched = [Searched(base, view.snapshot, scope.bases[base]) for base, view in views.items()]
         found = self._scorer.score(parse_query(query.text, query.exclude), searched)
         if query.vector is None:
-            return Scores(found, None, DEFAULT_FLOOR)
+            return Scores(found, None, DEFAULT_FLOOR, self._verify)
         legs = [
             self._semantic_leg(base, view, query.vector, found, start)
             for (base, view), start in zip(views.items(), found.collection.starts, strict=True)
@@ -204,7 +205,7 @@ class EmbeddedIndex:
         every = np.concatenate([cosines for cosines, _ in legs]) if legs else np.empty(0, np.float32)
         weights = [view.snapshot.passages for view in views.values()]
         floor = float(np.average([floor for _, floor in legs], weights=weights)) if sum(weights) else DEFAULT_FLOOR
-        return Scores(found, every[found.rows] if len(found.rows) < len(every) else every, floor)
+        return Scores(found, every[found.rows] if len(found.rows) < len(every) else every, floor, self._verify)
 
     def _semantic_leg(
         self, base: str, view: View, vector: Floats, found: LexicalScores, start: int
@@ -230,15 +231,10 @@ class EmbeddedIndex:
                 store.unload()
         return fits
 
-    def _is_sound(self, base: str, view: View) -> bool:
-        """Whether a base can be searched by itself; one that cannot is given up."""
-        try:
-            self._score(Query("a"), Scope({base: None}), {base: view})
-            self._of(base).verify(view)
-        except IndexFailure as problem:
-            log.error("%s is left out of a search: %s", base, problem)
-            return False
-        return True
+    def _verify(self, bases: Iterable[str]) -> None:
+        for base in bases:
+            if (found := self._find(base)) is not None:
+                found.is_sound()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -248,6 +244,8 @@ class Scores:
     found: LexicalScores
     cosine: Floats | None
     cosine_floor: float
+    verify: Callable[[Iterable[str]], None]
+    """Reads bases again, and gives up those that are damaged."""
 
     @property
     def lexical(self) -> Floats:
@@ -265,8 +263,12 @@ class Scores:
         return self.found.item
 
     def passage(self, row: int) -> IndexedPassage:
-        """The passage at `row`."""
-        return self.found.passage(row)
+        """The passage at `row`. Raises `IndexDamaged`; then its base is empty from now on, to be built anew."""
+        try:
+            return self.found.passage(row)
+        except IndexDamaged:
+            self.verify(self.found.bases)
+            raise
 
 
 def _rows_to_look_up(found: LexicalScores, start: int, end: int) -> Integers:
@@ -354,17 +356,17 @@ class _BaseIndex:
                 if generation is not None and generation.vectors is vectors:
                     generation.lose_vectors(problem)
 
-    def verify(self, view: View) -> None:
-        """Read again what `view` shows. Raises `IndexFailure`; the base is empty then."""
+    def is_sound(self) -> bool:
+        """Whether what answers is as it was written; if not, it is given up and the base is empty."""
         with self._changing:
-            generation = self._current
-            if generation is None or generation.lexical.snapshot() is not view.snapshot:
-                return
+            if self._current is None:
+                return False
             try:
-                generation.lexical.refresh()
-            except IndexDamaged as problem:
-                self._give_up(generation, problem)
-                raise
+                self._current.lexical.refresh()
+            except IndexFailure as problem:
+                self._give_up(self._current, problem)
+                return False
+            return True
 
     def reset(self) -> None:
         with self._changing:

@@ -124,6 +124,6 @@ def _files(path: Path) -> Iterator[Path]:
         )
         for name in sorted(names):
             file = Path(directory, name)
-            if not name.startswith(".") and not file.is_symlink() and file.is_file():
-                if file.stat().st_size <= LARGEST_FILE:
-                    yield file
+            is_plain = not name.startswith(".") and not file.is_symlink() and file.is_file()
+            if is_plain and file.stat().st_size <= LARGEST_FILE:
+                yield file

@@ -3,15 +3,16 @@
 A citation names a revision, so it resolves for ever; verifying it asks whether what it cites still stands, in the item's
 present revision (`current`: the published one; for those who may see drafts, also one that is a draft).
 
-| state | the citation | `current` |
-|---|---|---|
-| `exact` | cites lines (or all of a content) that are byte for byte the same in the same place, or cites `current` itself | the same place there |
-| `moved` | cites lines that stand together elsewhere in it | that place |
-| `changed` | cites lines of which some were changed or removed, or that something was inserted into | the lines that stand in their place, if any; the difference by section |
-| `superseded` | has no lines, and the content is another now | the item |
-| `archived` | cites an item that is archived or unpublished, or whose base is archived | none: only the pin resolves |
-| `deleted` | cites an item whose file was removed | none: only the pin resolves |
-| `unknown` | is malformed or has no revision (`malformed`), names nothing that the caller may see (`not_found`: whether hidden or absent), or lines that its revision does not have (`no_such_lines`) | none |
+- `exact`: the cited lines (or, of a citation without lines, the whole content) are byte for byte the same in the same
+  place, or the citation cites `current` itself. `current`: the same place there.
+- `moved`: the cited lines stand together elsewhere in it. `current`: that place.
+- `changed`: some of the cited lines were changed or removed, or something was inserted between them. `current`: the lines
+  that stand in their place, if there are any. With the difference by section.
+- `superseded`: a citation without lines, and the content is another now. `current`: the item's revision.
+- `archived`: the item is archived or unpublished, or its base is archived; the pin still resolves.
+- `deleted`: the item's file was removed; the pin still resolves.
+- `unknown`: the citation is malformed or has no revision (reason `malformed`), or names nothing that the caller may see,
+  be it hidden or absent (`not_found`), or lines that its revision does not have (`no_such_lines`).
 
 Front matter takes no part: a change of a tag or of the title leaves every citation `exact`. Lines are *the same lines* if
 `git diff` and `git blame` pair them, so an equal line elsewhere does not stand in for one that is gone; but lines with at
@@ -22,13 +23,12 @@ across others. Lines end at LF, and whether the last one does makes no differenc
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import cached_property
 from itertools import islice
-from typing import Any
 
 from kbgit.access import Action, Principal
 from kbgit.catalogue import Catalogue
@@ -36,10 +36,10 @@ from kbgit.citation import Citation
 from kbgit.errors import InvalidCitation
 from kbgit.indexer import Indexer
 from kbgit.item import ItemStatus, parse_document
-from kbgit.library.answers import base_json
 from kbgit.library.citing import content_lines, quote_hash
 from kbgit.library.sections import Outline, SectionDifference, difference_by_section
 from kbgit.library.sight import Sight
+from kbgit.library.verdict import Reason, State, Verdict
 from kbgit.passage import split_passages
 from kbgit.rows import BaseRow, ItemRow, RevisionRow
 from kbgit.store.hunks import Hunk, line_hunks
@@ -47,69 +47,6 @@ from kbgit.store.hunks import Hunk, line_hunks
 _PAIRS_AT_ONCE = 500  # of contents: what is in memory, and compared by one process
 _TELLING = 20
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
-
-
-class State(StrEnum):
-    """What became of what a citation cites."""
-
-    EXACT = "exact"
-    MOVED = "moved"
-    CHANGED = "changed"
-    SUPERSEDED = "superseded"
-    ARCHIVED = "archived"
-    DELETED = "deleted"
-    UNKNOWN = "unknown"
-
-
-class Reason(StrEnum):
-    """Why a citation is unknown, or what is archived."""
-
-    MALFORMED = "malformed"
-    NOT_FOUND = "not_found"
-    NO_SUCH_LINES = "no_such_lines"
-    BASE = "base"
-    ITEM = "item"
-    UNPUBLISHED = "unpublished"
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What became of one citation; see the module.
-
-    `text` is the citation as it was given. `current` is what to cite now. `quote_hash` is that of the cited lines, where
-    there are some, and `quote_matches` says whether the hash that the caller gave for them is theirs.
-    """
-
-    text: str
-    state: State
-    reason: Reason | None = None
-    current: Citation | None = None
-    base: BaseRow | None = None
-    locator: str | None = None
-    differences: tuple[SectionDifference, ...] = ()
-    quote_hash: str | None = None
-    quote_matches: bool | None = None
-
-    @property
-    def holds(self) -> bool:
-        """Whether what was cited still stands: what a check of documents asks for."""
-        return self.state in (State.EXACT, State.MOVED) and self.quote_matches is not False
-
-    def as_json(self) -> dict[str, Any]:
-        """JSON-ready."""
-        found: dict[str, Any] = {"citation": self.text, "state": self.state.value, "holds": self.holds}
-        if self.reason is not None:
-            found["reason"] = self.reason.value
-        if self.base is not None:
-            found |= {"base": base_json(self.base), "locator": self.locator}
-            found["current"] = str(self.current) if self.current else None
-        if self.differences:
-            found["differences"] = [difference.as_json() for difference in self.differences]
-        if self.quote_hash is not None:
-            found["quote_hash"] = self.quote_hash
-        if self.quote_matches is not None:
-            found["quote_matches"] = self.quote_matches
-        return found
 
 
 class Verifying:
@@ -132,6 +69,7 @@ class Verifying:
         `quote_hashes` maps texts of citations to the hashes of what was quoted: of the cited lines, or of the passage
         that a search gave for them. Without `differences`, verdicts say that something changed and not what.
         """
+        hashes = quote_hashes or {}
         texts = [str(citation) for citation in citations]
         asked = {text: _parsed(text) for text in texts}
         pins = self._pins({(c.item_id, c.revision) for c in asked.values() if c is not None and c.revision}, caller)
@@ -143,13 +81,13 @@ class Verifying:
             elif (pin := pins.get((citation.item_id, citation.revision))) is None:
                 verdicts[text] = Verdict(text, State.UNKNOWN, Reason.NOT_FOUND)
             elif citation.lines is None:
-                verdicts[text] = pin.verdict(text, citation)
+                verdicts[text] = pin.with_quote(pin.verdict(text, citation), hashes.get(text))
             else:
                 to_compare[pin].append((text, citation))
         for compared, group in self._compared(to_compare):
             for text, citation in group:
                 verdict = compared.verdict(text, citation, differences)
-                verdicts[text] = compared.with_quote(verdict, citation, (quote_hashes or {}).get(text))
+                verdicts[text] = compared.with_quote(verdict, citation, hashes.get(text))
         return [verdicts[text] for text in texts]
 
     def _pins(self, wanted: set[tuple[str, str]], caller: Principal | None) -> dict[tuple[str, str], _Pin]:
@@ -185,7 +123,8 @@ class Verifying:
                 blobs = {blob: _Content("") for pin in some for blob in pin.blobs}
                 for blob, raw in repository.blobs(blobs):
                     blobs[blob] = _Content(parse_document(raw).content)
-                pairs = [_Compared(pin, *(blobs[blob] for blob in pin.blobs)) for pin in some]
+                contents = ([blobs[blob] for blob in pin.blobs] for pin in some)
+                pairs = [_Compared(pin, old, *new) for pin, (old, *new) in zip(some, contents, strict=True)]
                 unclear = [
                     pair
                     for pair in pairs
@@ -199,8 +138,9 @@ class Verifying:
 
 def _parsed(text: str) -> Citation | None:
     try:
+        text.encode()  # JSON can spell what is no text, a lone surrogate
         return Citation.parse(text)
-    except InvalidCitation:
+    except (InvalidCitation, UnicodeEncodeError):
         return None
 
 
@@ -239,38 +179,41 @@ class _Pin:
             return Verdict(text, State.DELETED, None, None, self.base, locator)
         if (current := self.current) is None:
             reason = Reason.ITEM if self.item.status is ItemStatus.ARCHIVED else Reason.UNPUBLISHED
-            return Verdict(
-                text, State.ARCHIVED, reason if self.base.active else Reason.BASE, None, self.base, locator
-            )
+            return Verdict(text, State.ARCHIVED, reason if self.base.active else Reason.BASE, None, self.base, locator)
         same = current.revision == self.revision.sha or current.content_hash == self.revision.content_hash
         state = State.EXACT if same else State.SUPERSEDED
         return Verdict(text, state, None, replace(citation, revision=current.revision), self.base, locator)
 
+    def with_quote(self, verdict: Verdict, given: str | None) -> Verdict:
+        """The verdict on a whole content with its hash, and whether `given` is it."""
+        own = self.revision.content_hash
+        return replace(verdict, quote_hash=own, quote_matches=None if given is None else given == own)
 
-@dataclass(slots=True)
+
+@dataclass
 class _Content:
     """Canonical content and its lines."""
 
     text: str
-    lines: list[str] = field(init=False)
-    _outline: Outline | None = None
 
-    def __post_init__(self) -> None:
-        self.lines = content_lines(self.text)
+    @cached_property
+    def lines(self) -> list[str]:
+        return content_lines(self.text)
 
-    @property
+    @cached_property
     def outline(self) -> Outline:
-        if self._outline is None:
-            self._outline = Outline(self.text)
-        return self._outline
+        return Outline(self.text)
+
+    @cached_property
+    def _framed(self) -> str:
+        return "\n" + "\n".join(self.lines) + "\n"
 
     def only_place(self, quote: str) -> int | None:
         """The line (from 0) at which `quote` (whole lines, each ended) begins, if it does so exactly once."""
-        text = "\n" + "\n".join(self.lines) + "\n"
-        first = text.find("\n" + quote)
-        if first < 0 or text.find("\n" + quote, first + 1) >= 0:
+        first = self._framed.find("\n" + quote)
+        if first < 0 or self._framed.find("\n" + quote, first + 1) >= 0:
             return None
-        return text.count("\n", 0, first)
+        return self._framed.count("\n", 0, first)
 
 
 @dataclass
@@ -280,7 +223,7 @@ class _Compared:
     pin: _Pin
     old: _Content
     new: _Content | None = None
-    hunks: Sequence[Hunk] = ()
+    hunks: Sequence[Hunk] = field(default=(), kw_only=True)
 
     def needs_hunks(self, citation: Citation) -> bool:
         """Whether only a comparison of the whole contents tells what became of the cited lines."""
@@ -300,23 +243,40 @@ class _Compared:
         place = self._clear_place(start, end)
         if place is not None:
             return self._standing(found, start, end, place)
-        touched = [hunk for hunk in self.hunks if hunk.old_start < end and (hunk.old_end > start)]
-        touched = [hunk for hunk in touched if hunk.old_end > start or start < hunk.old_start]
+        touched = [hunk for hunk in self.hunks if hunk.old_start < end and hunk.old_end > start]
         if not touched:
-            return self._standing(found, start, end, start + self._shift(start))
-        first, last = self._counterpart(start, touched[0])[0], self._counterpart(end - 1, touched[-1])[1]
+            return self._standing(found, start, end, self._place(start))
+        first = touched[0].new_start if touched[0].old_start <= start else self._place(start)
+        last = touched[-1].new_end if touched[-1].old_end >= end else self._place(end - 1) + 1
         current = found.current.with_lines(first + 1, last) if first < last else None
         shown: tuple[SectionDifference, ...] = ()
         if differences:
-            shown = difference_by_section(
-                self.old.lines, self.new.lines, self.old.outline, self.new.outline, touched
-            )
+            shown = difference_by_section(self.old.lines, self.new.lines, self.old.outline, self.new.outline, touched)
         return replace(found, state=State.CHANGED, current=current, differences=shown)
+
+    def with_quote(self, verdict: Verdict, citation: Citation, given: str | None) -> Verdict:
+        """The verdict with the hash of the cited lines, and whether `given` is it."""
+        assert citation.lines is not None
+        if verdict.state is State.UNKNOWN:
+            return verdict
+        own = quote_hash("\n".join(self.old.lines[citation.lines[0] - 1 : citation.lines[1]]))
+        matches = None if given is None else given == own or given in self._passage_hashes(citation.lines)
+        return replace(verdict, quote_hash=own, quote_matches=matches)
+
+    def _passage_hashes(self, lines: tuple[int, int]) -> set[str]:
+        """Hashes of the passages that a search gives for these lines: several, if a line is too long for one."""
+        passages = split_passages(self.old.text)
+        return {quote_hash(part.text) for part in passages if (part.start_line, part.end_line) == lines}
 
     def _standing(self, found: Verdict, start: int, end: int, place: int) -> Verdict:
         assert found.current is not None
         state = State.EXACT if place == start else State.MOVED
         return replace(found, state=state, current=found.current.with_lines(place + 1, place + end - start))
+
+    def _place(self, line: int) -> int:
+        """Where a line (from 0) that no hunk touched is now."""
+        before = bisect_right(self.hunks, line, key=lambda hunk: hunk.old_end)
+        return line + self.hunks[before - 1].new_end - self.hunks[before - 1].old_end if before else line
 
     def _clear_place(self, start: int, end: int) -> int | None:
         """Where the cited lines are now, if that can be told from themselves."""

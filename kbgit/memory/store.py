@@ -10,10 +10,9 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock, RLock
-from typing import Any
 
 from kbgit.access import Action, Principal
 from kbgit.citation import SCHEME, Citation
@@ -33,7 +32,6 @@ from kbgit.memory.records import (
 )
 from kbgit.memory.rights import may, may_forget, require, require_scope
 from kbgit.memory.search import MemoryHits, MemorySearch, passages_of
-from kbgit.revision import rfc3339
 
 _CURSOR = re.compile(r"(?P<created_at>-?[0-9]{1,15}):(?P<id>mem_[0-9a-f]{24})")
 _MOST_LISTED = 200

@@ -518,8 +518,8 @@ def whole(index: Index) -> list[Answer]:
     return [ask(index, text, exclude=exclude) for text in QUERIES for exclude in ((), ("fan",))]
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(updates(), st.booleans()), min_size=1, max_size=12))
+@settings(max_examples=8, deadline=None)
+@given(st.lists(st.tuples(updates(), st.booleans()), min_size=1, max_size=8))
 def test_any_sequence_of_updates_gives_what_its_final_state_gives(
     steps: list[tuple[tuple[str, IndexUpdate], bool]],
 ) -> None:
