@@ -8,6 +8,7 @@ import json
 import re
 import secrets
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ CREATE TABLE audit (
 """
 _TOKEN = re.compile(r"kbgit_(?P<id>[0-9a-f]{12})_(?P<secret>[A-Za-z0-9_-]{43})")
 _USE_RESOLUTION_SECONDS = 60
+_REFUSAL_SECONDS = 60
+_NOBODY = "(nobody)"  # no user can be called so
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,8 @@ class Accounts:
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self._database = Database(path, _SCHEMA, VERSION)
         self._clock = clock
+        self._refusals: dict[str | None, int] = {}
+        self._refusals_lock = threading.Lock()
 
     def close(self) -> None:
         """Close the file."""
@@ -264,23 +269,29 @@ class Accounts:
             self._record(connection, actor, "token_revoked", {"token": token_id})
 
     def authenticate(self, text: str) -> Principal:
-        """Who holds this token. Raises `Unauthenticated`, with the same words whatever is wrong with it."""
-        refusal = Unauthenticated("the token is missing, malformed, expired, revoked or unknown")
+        """Who holds this token. Raises `Unauthenticated`, with the same words whatever is wrong with it.
+
+        The audit log tells what it was.
+        """
         match = _TOKEN.fullmatch(text)
         if match is None:
-            raise refusal
+            raise self._refused(None, "malformed")
         connection = self._database.connection()
         row = connection.execute(
-            "SELECT tokens.*, administrator FROM tokens JOIN users ON users.name = user"
-            " WHERE id = ? AND users.removed_at IS NULL",
+            "SELECT tokens.*, administrator, removed_at FROM tokens JOIN users ON users.name = user WHERE id = ?",
             (match["id"],),
         ).fetchone()
         stored = row["hash"] if row else _hash("")
-        if not hmac.compare_digest(stored, _hash(match["secret"])) or row is None:
-            raise refusal
+        is_genuine = hmac.compare_digest(stored, _hash(match["secret"]))
         now = self._now()
-        if row["revoked_at"] is not None or (row["expires_at"] is not None and row["expires_at"] <= now):
-            raise refusal
+        if row is None:
+            raise self._refused(None, "unknown")
+        if not is_genuine:
+            raise self._refused(row["id"], "wrong secret")
+        if row["revoked_at"] is not None or row["removed_at"] is not None:
+            raise self._refused(row["id"], "revoked")
+        if row["expires_at"] is not None and row["expires_at"] <= now:
+            raise self._refused(row["id"], "expired")
         if (row["used_at"] or 0) + _USE_RESOLUTION_SECONDS <= now:
             connection.execute("UPDATE tokens SET used_at = ? WHERE id = ?", (now, row["id"]))
         token = _token(dict(row))
@@ -293,6 +304,20 @@ class Accounts:
             token_id=token.id,
             administrator=bool(row["administrator"]),
         )
+
+    def _refused(self, token_id: str | None, why: str) -> Unauthenticated:
+        """The one answer to every token that is no credential, noted at most once a minute for each token that is known.
+
+        Whatever is no token that was ever given out counts as one, so that nobody can fill the log.
+        """
+        now = self._now()
+        with self._refusals_lock:
+            is_due = now - self._refusals.get(token_id, -_REFUSAL_SECONDS) >= _REFUSAL_SECONDS
+            if is_due:
+                self._refusals[token_id] = now
+        if is_due:
+            self.record(_NOBODY, "token_refused", {"token": token_id, "why": why})
+        return Unauthenticated("the token is missing, malformed, expired, revoked or unknown")
 
     def principal(self, user: str) -> Principal:
         """A user with every scope: who they would be at their best. Raises `NotFound`."""

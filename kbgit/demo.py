@@ -120,7 +120,7 @@ class Demonstration:
         """The endpoint in four modes and three languages."""
         heading("One endpoint, four modes, any language")
         questions = (
-            ("hybrid", "a pod keeps restarting", "item_runbook_crash_loop"),
+            ("hybrid", "a container crashes again and again after it starts", "item_runbook_crash_loop"),
             ("rrf", "ERR-1234", None),
             ("semantic", "Wie viele Urlaubstage habe ich?", "handbook_de_urlaub"),
             ("lexical", "年假", "handbook_zh_annual_leave"),

@@ -8,13 +8,17 @@ from the level of unrelated texts. RRF is Cormack, Clarke and Büttcher (2009).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+import numpy.typing as npt
 
 from kbgit.index.contract import Floats, Integers, Scores
+
+_DECIMALS = 5
+"""Of a score: closer ones are equal."""
 
 
 class Mode(StrEnum):
@@ -87,29 +91,49 @@ def item_ranks(leg: Floats, item: Integers) -> Integers:
     return np.where(best > 0, ranks, 0)[inverse].astype(np.int64)
 
 
-def ranked(score: Floats, tiebreak: Floats, item: Integers, min_score: float) -> Iterator[RankedItem]:
-    """Items by their best passage, best first, lazily. Equal scores are ordered by `tiebreak`, then by row."""
-    hits = np.flatnonzero(score >= max(np.float32(min_score), np.finfo(np.float32).tiny))
+def ranked(
+    score: Floats, tiebreak: Floats, item: Integers, order: Callable[[Integers], Integers], min_score: float
+) -> Iterator[RankedItem]:
+    """Items by their best passage, best first, lazily.
+
+    Equal scores are ordered by `tiebreak`, then by `order` (see `Scores.order`), so that an index and its rebuild agree.
+    """
+    hits = np.flatnonzero(score > 0)
+    # The last bits of a sum depend on the order in which an index happens to hold its passages.
+    hit_scores = np.around(score[hits], _DECIMALS).astype(np.float64)
+    if min_score > 0:
+        kept = hit_scores >= min_score
+        hits, hit_scores = hits[kept], hit_scores[kept]
     position = 0
     done: set[int] = set()
     size = 24
     while position < len(hits):
-        ordered = _best(hits, score, tiebreak, size)
+        ordered, ordered_scores = _best(hits, hit_scores, tiebreak, order, size)
         rows_of: dict[int, list[int]] = {}
-        for row, ordinal in zip(ordered.tolist(), item[ordered].tolist(), strict=True):
+        best_of: dict[int, float] = {}
+        for row, ordinal, value in zip(ordered.tolist(), item[ordered].tolist(), ordered_scores.tolist(), strict=True):
             rows_of.setdefault(ordinal, []).append(row)
+            best_of.setdefault(ordinal, value)
         # A later row of an item may lie beyond this window: show only what is certain, its best ones.
         for ordinal, rows in rows_of.items():
             if ordinal not in done:
                 done.add(ordinal)
-                yield RankedItem(float(score[rows[0]]), tuple(rows))
+                yield RankedItem(best_of[ordinal], tuple(rows))
         position, size = len(ordered), size * 4
 
 
-def _best(hits: Integers, score: Floats, tiebreak: Floats, size: int) -> Integers:
-    """The `size` best of `hits` (and all that tie with the last), in order."""
+def _best(
+    hits: Integers,
+    scores: npt.NDArray[np.float64],
+    tiebreak: Floats,
+    order: Callable[[Integers], Integers],
+    size: int,
+) -> tuple[Integers, npt.NDArray[np.float64]]:
+    """The `size` best of `hits` (and all that tie with the last) in order, and their scores."""
     if size < len(hits):
-        scores = score[hits]
         threshold = np.partition(scores, len(hits) - size)[len(hits) - size]
-        hits = hits[scores >= threshold]
-    return hits[np.lexsort((hits, -tiebreak[hits], -score[hits]))]
+        kept = scores >= threshold
+        hits, scores = hits[kept], scores[kept]
+    ties = np.round(tiebreak[hits].astype(np.float64), _DECIMALS)
+    placed = np.lexsort((order(hits), -ties, -scores))
+    return hits[placed], scores[placed]

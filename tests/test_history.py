@@ -210,7 +210,7 @@ def facts(found: Mapping[str, list[tuple[object, ...]]]) -> dict[str, object]:
     }
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), size=st.integers(2, 14))
 def test_revisions_are_those_of_the_definition_and_the_same_by_every_road(bench: Bench, seed: int, size: int) -> None:
     chance = random.Random(seed)

@@ -16,12 +16,12 @@ SCORES = arrays.arrays(np.float32, st.integers(0, 300), elements=st.sampled_from
 @given(SCORES, st.integers(1, 40), st.sampled_from([0.0, 0.25, 0.5]))
 def test_items_come_once_each_by_their_best_passage(score: np.ndarray, items: int, bar: float) -> None:
     item = np.arange(len(score), dtype=np.int64) % items
-    found = list(ranked(score, score, item, bar))
+    found = list(ranked(score, score, item, lambda rows: rows, bar))
     best = {ordinal: score[item == ordinal].max() for ordinal in set(item.tolist())}
     expected = {ordinal: value for ordinal, value in best.items() if value > 0 and value >= bar}
-    assert [entry.score for entry in found] == sorted(expected.values(), reverse=True)
+    assert [entry.score for entry in found] == pytest.approx(sorted(expected.values(), reverse=True))
     assert {int(item[entry.rows[0]]) for entry in found} == set(expected)
-    assert all(score[entry.rows[0]] == entry.score for entry in found)
+    assert all(score[entry.rows[0]] == pytest.approx(entry.score) for entry in found)
 
 
 def test_linear_fusion_is_the_weighted_sum() -> None:
@@ -45,7 +45,16 @@ def test_ties_share_the_better_rank() -> None:
     assert item_ranks(leg, np.array([0, 1, 2, 3])).tolist() == [1, 1, 3, 0]
 
 
+def test_equal_scores_are_ordered_by_what_the_passages_are_and_not_by_where_they_stand() -> None:
+    numbers = np.array([30, 10, 20])
+    for places in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
+        placed = numbers[places]
+        score = np.ones(3, np.float32)
+        found = ranked(score, score, np.arange(3), placed.__getitem__, 0.0)
+        assert [int(placed[entry.rows[0]]) for entry in found] == [10, 20, 30]
+
+
 def test_nothing_ranks_nothing() -> None:
     empty = np.zeros(0, np.float32)
-    assert not list(ranked(empty, empty, np.zeros(0, np.int64), 0.0))
+    assert not list(ranked(empty, empty, np.zeros(0, np.int64), lambda rows: rows, 0.0))
     assert item_ranks(empty, np.zeros(0, np.int64)).tolist() == []

@@ -120,6 +120,11 @@ class Collection:
             start += len(placed.segment.items)
         return np.concatenate(ordinals) if ordinals else np.empty(0, np.int64)
 
+    @cached_property
+    def order(self) -> Integers:
+        """The `Segment.order` of each row, shape (size,)."""
+        return np.concatenate([placed.segment.order for placed in self.segments] or [np.empty(0, np.int64)])
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LexicalScores:

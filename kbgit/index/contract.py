@@ -53,6 +53,13 @@ class IndexedPassage:
         return hashlib.sha256(self.embedding_text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def item_number(item_id: str) -> int:
+    """64 bits of an item's id, signed; with 64 bits of a passage's vector key it gives `Scores.order`."""
+    return int.from_bytes(
+        hashlib.blake2b(item_id.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class IndexUpdate:
     """The step of one base from whatever is indexed to `head`: atomic, and idempotent.
@@ -125,6 +132,11 @@ class Scores(Protocol):
     @property
     def item(self) -> Integers:
         """Item ordinal of each passage, shape (n,): passages of one item share it. Not stable between queries."""
+        ...
+
+    def order(self, rows: Integers) -> Integers:
+        """A number for each of `rows` that depends on the passage alone: equal scores are ordered by it, in every index of
+        the same passages alike."""
         ...
 
     def passage(self, row: int) -> IndexedPassage:

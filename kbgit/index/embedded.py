@@ -40,7 +40,8 @@ from kbgit.index.contract import (
 from kbgit.index.generation import EMPTY_STATE, NEAREST, Generation, Model, View, remove_tree
 from kbgit.index.postings import PostingsCache
 from kbgit.index.query import parse_query
-from kbgit.index.vectors import DEFAULT_FLOOR, VectorStore
+from kbgit.index.vector_table import DEFAULT_FLOOR
+from kbgit.index.vectors import VectorMemory, VectorStore
 
 _SMALL_SCOPE = 2 * NEAREST
 """Passages in scope of which all are looked up exactly when vectors are not in memory."""
@@ -74,13 +75,13 @@ class EmbeddedIndex:
         `vector_memory_bytes` are searched approximately.
         """
         self._directory = directory
-        self._model = None if fingerprint is None or dimension is None else Model(fingerprint, dimension, cache)
+        self._model: Model | None = None
+        if fingerprint is not None and dimension is not None:
+            self._model = Model(fingerprint, dimension, cache, VectorMemory(vector_memory_bytes))
         self._cache = cache
         self._postings_memory = postings_memory_bytes
         self._scorer = Bm25(PostingsCache(postings_memory_bytes))
-        self._vector_memory = vector_memory_bytes
         self._bases: dict[str, _BaseIndex] = {}
-        self._in_memory: dict[str, VectorStore] = {}
         self._lock = Lock()
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -113,7 +114,8 @@ class EmbeddedIndex:
     def add_vectors(self, base: str, vectors: Mapping[str, Floats]) -> None:
         """Store unit vectors by vector key; keys that no passage has (any more) are ignored.
 
-        Raises `EmbeddingFailure` for what is no unit vector of the right dimension.
+        Raises `EmbeddingFailure` for what is no unit vector of the right dimension, `IndexFailure` for a store that
+        takes none now; passages are searched by their words meanwhile.
         """
         if self._model and not all(map(self._model.can_make, vectors.values())):
             raise EmbeddingFailure(f"not every vector has {self._model.dimension} dimensions and a length of 1")
@@ -135,7 +137,6 @@ class EmbeddedIndex:
         found.drop(self._directory / f"{_DROPPED}{directory_name(base)}")
         with self._lock:
             self._bases.pop(base, None)
-            self._in_memory.pop(base, None)
             self._scorer = Bm25(PostingsCache(self._postings_memory))  # its memory holds snapshots of the base
         gc.collect()  # Whoosh's readers are cycles, which would keep removed files open
         if self._cache is not None:
@@ -152,7 +153,7 @@ class EmbeddedIndex:
     def close(self) -> None:
         """Release files and memory. The index can be opened again."""
         with self._lock:
-            bases, self._bases, self._in_memory = list(self._bases.values()), {}, {}
+            bases, self._bases = list(self._bases.values()), {}
         for base in bases:
             base.close()
 
@@ -212,24 +213,15 @@ class EmbeddedIndex:
     ) -> tuple[Floats, float]:
         """Cosines of the rows of one base, which begin at row `start` of the collection, and the floor of the base."""
         try:
-            if view.vectors is None or self._may_load(base, view.vectors):
+            if view.vectors is None or view.vectors.may_be_in_memory():
                 return view.cosines(vector), view.floor
             rows = _rows_to_look_up(found, start, start + len(view.keys))
             return view.approximate_cosines(vector, rows), view.floor
         except IndexFailure as problem:
-            self._of(base).lost_vectors(view.vectors, problem)
+            log.error("vectors of %s are left out of a search: %s", base, problem)
+            if isinstance(problem, IndexDamaged):
+                self._of(base).lost_vectors(view.vectors, problem)
             return np.full(len(view.keys), np.nan, np.float32), DEFAULT_FLOOR
-
-    def _may_load(self, base: str, store: VectorStore) -> bool:
-        """Whether a base's vectors may be in memory; who comes first is served first."""
-        with self._lock:
-            others = sum(other.nbytes for name, other in self._in_memory.items() if name != base)
-            fits = others + store.nbytes <= self._vector_memory
-            if fits:
-                self._in_memory[base] = store
-            elif self._in_memory.pop(base, None) is not None:
-                store.unload()
-        return fits
 
     def _verify(self, bases: Iterable[str]) -> None:
         for base in bases:
@@ -261,6 +253,10 @@ class Scores:
     def item(self) -> Integers:
         """Item ordinals, shape (n,)."""
         return self.found.item
+
+    def order(self, rows: Integers) -> Integers:
+        """What orders equal scores."""
+        return self.found.collection.order[self.found.rows[rows]]
 
     def passage(self, row: int) -> IndexedPassage:
         """The passage at `row`. Raises `IndexDamaged`; then its base is empty from now on, to be built anew."""
@@ -331,7 +327,8 @@ class _BaseIndex:
             generation.changed([passage.vector_key for passage in update.added])
             if generation is self._building and update.head is not None:
                 self._switch(generation)
-            self._change_vectors(generation, generation.trim)
+            with suppress(IndexFailure):  # what has no use any more does no harm; the next update tries again
+                self._change_vectors(generation, generation.trim)
 
     def pending(self, limit: int) -> dict[str, str]:
         with self._changing:
@@ -363,8 +360,11 @@ class _BaseIndex:
                 return False
             try:
                 self._current.lexical.refresh()
-            except IndexFailure as problem:
+            except IndexDamaged as problem:
                 self._give_up(self._current, problem)
+                return False
+            except IndexFailure as problem:
+                log.error("%s is left out of a search: %s", self._base, problem)
                 return False
             return True
 
@@ -464,8 +464,9 @@ class _BaseIndex:
         generation.remove()
 
     def _change_vectors(self, generation: Generation, change: Callable[[], None]) -> None:
-        """Passages are searchable without vectors: what goes wrong with them is mended, not raised."""
+        """Change vectors; damaged ones are begun anew. Raises `IndexFailure` all the same, so that nobody tries at once."""
         try:
             change()
-        except IndexFailure as problem:
+        except IndexDamaged as problem:
             generation.lose_vectors(problem)
+            raise

@@ -17,7 +17,8 @@ from kbgit.embedding.cache import VectorCache
 from kbgit.errors import IndexDamaged, IndexFailure
 from kbgit.index.contract import BaseState, Floats, Integers
 from kbgit.index.lexical import LexicalIndex, Segment, Snapshot
-from kbgit.index.vectors import DEFAULT_FLOOR, UNIT_TOLERANCE, Keys, VectorStore, VectorTable, packed
+from kbgit.index.vector_table import DEFAULT_FLOOR, UNIT_TOLERANCE, Keys, VectorTable, packed
+from kbgit.index.vectors import VectorMemory, VectorStore
 
 EMPTY_STATE = BaseState(head=None, items=0, passages=0, vectors=0)
 
@@ -30,11 +31,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Which vectors are kept, and where they may be known from."""
+    """Which vectors are kept, where they may be known from, and how many may be in memory."""
 
     fingerprint: str
     dimension: int
     cache: VectorCache | None
+    memory: VectorMemory
 
     def can_make(self, vector: Floats) -> bool:
         """Whether it has the right shape and length."""
@@ -219,11 +221,11 @@ def _opened_vectors(directory: Path, model: Model | None) -> VectorStore | None:
         return None
     try:
         try:
-            return VectorStore(directory, model.fingerprint, model.dimension)
+            return VectorStore(directory, model.fingerprint, model.dimension, model.memory)
         except IndexDamaged as problem:
             log.warning("vectors in %s are begun anew: %s", directory, problem)
             remove_tree(directory)
-            return VectorStore(directory, model.fingerprint, model.dimension)
+            return VectorStore(directory, model.fingerprint, model.dimension, model.memory)
     except IndexFailure as problem:
         log.error("vectors in %s cannot be used: %s", directory, problem)
         return None

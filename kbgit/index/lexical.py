@@ -50,7 +50,7 @@ from whoosh.writing import SegmentWriter
 
 from kbgit.analysis import ANALYSIS_VERSION
 from kbgit.errors import IndexDamaged, IndexFailure
-from kbgit.index.contract import IndexedPassage
+from kbgit.index.contract import IndexedPassage, item_number
 from kbgit.index.postings import EMPTY, ROW_SHIFT, Places, Postings
 from kbgit.index.stamp import STAMP_NAME, Stamp
 from kbgit.index.terms import TERMS_VERSION, PassageTerm, passage_terms
@@ -129,6 +129,13 @@ class Segment:
     def ordinal_of(self) -> Mapping[str, int]:
         """Item id → index into `items`."""
         return {item: ordinal for ordinal, item in enumerate(self.items)}
+
+    @cached_property
+    def order(self) -> npt.NDArray[np.int64]:
+        """A number of each row that depends on its passage alone, shape (size,); see `contract.Scores.order`."""
+        numbers = np.array([item_number(item) for item in self.items], np.int64)
+        keys = np.frombuffer(self._vector_keys, ">i8").reshape(-1, 4)[:, 0].astype(np.int64)
+        return numbers[self.item] ^ keys if len(keys) else keys
 
     def vector_keys(self) -> list[str]:
         """`IndexedPassage.vector_key` of each row, deleted ones included; made anew at each call."""

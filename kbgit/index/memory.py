@@ -27,11 +27,12 @@ from kbgit.index.contract import (
     PendingVectors,
     Query,
     Scope,
+    item_number,
 )
 from kbgit.index.postings import Term
 from kbgit.index.query import Phrase, QueryTerm, parse_query
 from kbgit.index.terms import passage_terms
-from kbgit.index.vectors import DEFAULT_FLOOR, UNIT_TOLERANCE, cosine_floor, packed
+from kbgit.index.vector_table import DEFAULT_FLOOR, UNIT_TOLERANCE, cosine_floor, packed
 
 
 class MemoryIndex:
@@ -115,6 +116,14 @@ class Scores:
     cosine_floor: float
     item: Integers
     passages: Sequence[IndexedPassage]
+
+    def order(self, rows: Integers) -> Integers:
+        """What orders equal scores."""
+        passages = [self.passages[row] for row in rows.tolist()]
+        keys = [int.from_bytes(bytes.fromhex(passage.vector_key[:16]), "big", signed=True) for passage in passages]
+        return np.array(
+            [item_number(passage.item_id) ^ key for passage, key in zip(passages, keys, strict=True)], np.int64
+        )
 
     def passage(self, row: int) -> IndexedPassage:
         """The passage at `row`."""

@@ -24,36 +24,16 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kbgit.errors import IndexDamaged, IndexFailure
-from kbgit.index.contract import Floats, Integers
+from kbgit.index.contract import Floats
 from kbgit.index.stamp import STAMP_NAME, Stamp
-
-DEFAULT_FLOOR = 0.75
-"""The median cosine between unrelated texts that is assumed where it cannot be measured.
-
-That of multilingual-e5-small is 0.75 to 0.86 within six collections in five languages, and 0.73 across them.
-"""
-HIGHEST_FLOOR = 0.80
-"""The most that a collection's median says of its queries: texts of one kind are closer to each other than a question is to
-any of them. Against the bare median this costs at most 0.3 nDCG@10 on six collections and gains 1.5 on the most uniform.
-"""
-FEWEST_FOR_FLOOR = 30
-"""Vectors below which a high median says that the texts are alike, rather than what the model makes of unlike ones."""
-
-UNIT_TOLERANCE = 1e-2
-"""How far the length of a unit vector may be from 1."""
-
-Keys = npt.NDArray[np.bytes_]
-"""Vector keys as 32 bytes each, dtype S32."""
+from kbgit.index.vector_table import FLOOR_SAMPLE, UNIT_TOLERANCE, VectorTable, cosine_floor, packed
 
 _VERSION = "vectors/1"
 _COLLECTION = "vectors"
@@ -62,77 +42,30 @@ _DATABASE = "chroma.sqlite3"
 _SAVED_GRAPH = "index_metadata.pickle"
 _LARGEST_PAGE = 2000
 _PROBES = 3
-_FLOOR_SAMPLE = 200
 # Search as exact as the graph allows: beyond the memory bound there is no second chance.
 _GRAPH = {"space": "cosine", "ef_construction": 200, "ef_search": 500}
 
 
-def packed(keys: Collection[str]) -> Keys:
-    """Hexadecimal SHA-256 keys as an array, shape (len(keys),)."""
-    return np.frombuffer(bytes.fromhex("".join(keys)), dtype="S32")
+class VectorMemory:
+    """How many bytes of vectors may be in memory, over all bases; who comes first is served first. Thread-safe."""
 
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit = limit_bytes
+        self._admitted: set[VectorStore] = set()
+        self._lock = Lock()
 
-def cosine_floor(keys: Keys, matrix: Floats) -> float:
-    """The median cosine between unrelated texts, from the vectors `matrix` (n, dimension) of `keys` (n,).
+    def admits(self, store: VectorStore) -> bool:
+        """Whether there is room for all of `store`, which it takes then. One that has outgrown its room loses it."""
+        with self._lock:
+            others = sum(other.nbytes for other in self._admitted if other is not store)
+            fits = others + store.nbytes <= self._limit
+            (self._admitted.add if fits else self._admitted.discard)(store)
+            return fits
 
-    Taken over all pairs of the 200 smallest keys: those are hashes, so this is a random sample, and the same one in
-    whatever order the vectors came. It is at most HIGHEST_FLOOR, and a few vectors can only lower the default.
-    """
-    if len(keys) < 2:
-        return DEFAULT_FLOOR
-    sample = matrix[smallest(keys, _FLOOR_SAMPLE)]
-    median = float(np.median((sample @ sample.T)[np.triu_indices(len(sample), 1)]))
-    return min(median, HIGHEST_FLOOR if len(keys) >= FEWEST_FOR_FLOOR else DEFAULT_FLOOR)
-
-
-def smallest(keys: Keys, count: int) -> Integers:
-    """Indices of the `count` smallest of `keys`, in their order; all of them if there are fewer."""
-    heads = _heads(keys)
-    chosen = np.argpartition(heads, count)[:count] if count < len(keys) else np.arange(len(keys))
-    return chosen[np.argsort(heads[chosen])].astype(np.int64)
-
-
-def _heads(keys: Keys) -> npt.NDArray[np.uint64]:
-    """The first eight bytes of each key as a number."""
-    return np.ascontiguousarray(keys).view(">u8").reshape(-1, 4)[:, 0].astype(np.uint64)
-
-
-@dataclass(frozen=True, eq=False)
-class VectorTable:
-    """Vectors in memory: `matrix` (n, dimension) and the keys of its rows, `keys` (n,). Immutable."""
-
-    keys: Keys
-    matrix: Floats
-
-    def cosines(self, query: Floats) -> Floats:
-        """Cosine similarity of the unit vector `query` (dimension,) with each row, shape (n,)."""
-        similar: Floats = self.matrix @ query
-        return similar
-
-    def rows(self, keys: Keys) -> Integers:
-        """The row of each of `keys`, -1 where there is none; shape (len(keys),)."""
-        if not len(self.keys) or not len(keys):
-            return np.full(len(keys), -1, np.int64)
-        heads, order = self._sorted
-        at = np.minimum(np.searchsorted(heads, _heads(keys)), len(heads) - 1)
-        rows = order[at]
-        return np.where(self.keys[rows] == keys, rows, -1)
-
-    def row_of(self, key: str) -> int | None:
-        """The row of one key."""
-        row = int(self.rows(packed([key]))[0])
-        return row if row >= 0 else None
-
-    @cached_property
-    def floor(self) -> float:
-        """`cosine_floor` of these vectors."""
-        return cosine_floor(self.keys, self.matrix)
-
-    @cached_property
-    def _sorted(self) -> tuple[npt.NDArray[np.uint64], Integers]:
-        heads = _heads(self.keys)
-        order = np.argsort(heads, kind="stable").astype(np.int64)
-        return heads[order], order
+    def leave(self, store: VectorStore) -> None:
+        """Give its room back."""
+        with self._lock:
+            self._admitted.discard(store)
 
 
 class VectorStore:
@@ -142,11 +75,15 @@ class VectorStore:
     says that the system refused something (a permission, the disk is full).
     """
 
-    def __init__(self, directory: Path, fingerprint: str, dimension: int) -> None:
-        """Open what is in `directory`; start anew where there is nothing, or vectors of another `fingerprint`."""
+    def __init__(self, directory: Path, fingerprint: str, dimension: int, memory: VectorMemory | None = None) -> None:
+        """Open what is in `directory`; start anew where there is nothing, or vectors of another `fingerprint`.
+
+        What `memory` admits (None: anything) is read into memory at once.
+        """
         self.dimension = dimension
         self._directory = directory
         self._fingerprint = fingerprint
+        self._memory = memory
         self._lock = RLock()
         self._is_destroyed = False
         self._chroma: _Chroma | None = None
@@ -160,6 +97,8 @@ class VectorStore:
             try:
                 self._read_keys(stamp.generation)
             except IndexFailure:
+                if self._memory is not None:
+                    self._memory.leave(self)
                 if self._chroma is not None:
                     self._chroma.close()  # or whoever opens the directory next would get this client
                 raise
@@ -184,6 +123,13 @@ class VectorStore:
     def is_in_memory(self) -> bool:
         """Whether `table` answers without reading the disk."""
         return self._table is not None
+
+    def may_be_in_memory(self) -> bool:
+        """Whether there is room for `table`; if not, memory that it had is freed."""
+        if self._memory is None or self._memory.admits(self):
+            return True
+        self.unload()
+        return False
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -254,6 +200,10 @@ class VectorStore:
 
     def unload(self) -> None:
         """Free the memory of `table`; tables that were handed out stay valid."""
+        if self._table is None:
+            return
+        if self._memory is not None:
+            self._memory.leave(self)
         with self._lock:
             self._table = None
             self._buffer = np.empty((0, self.dimension), np.float32)
@@ -287,7 +237,7 @@ class VectorStore:
             if self._table is not None:
                 return self._table.floor
             if self._sampled_floor is None:
-                keys = sorted(self._keys)[:_FLOOR_SAMPLE]
+                keys = sorted(self._keys)[:FLOOR_SAMPLE]
                 self._sampled_floor = cosine_floor(packed(keys), self.vectors(keys))
             return self._sampled_floor
 
@@ -323,6 +273,8 @@ class VectorStore:
         for probe in self.vectors(probes):
             if max(chroma.nearest(probe, 1).values(), default=0.0) < 1 - UNIT_TOLERANCE:
                 raise IndexDamaged(f"{self._directory}: Chroma does not find a vector by itself")
+        if self.may_be_in_memory():
+            self.table()
         self._rest()
 
     def _files(self) -> list[str]:

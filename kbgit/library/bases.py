@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kbgit.access import Action, Principal, Target, decide
+from kbgit.access import Action, Principal, Scope, Target, decide
 from kbgit.accounts import Accounts
 from kbgit.base import SETTINGS_FILE, BaseKey, BaseSettings, BaseStatus
 from kbgit.catalogue import Catalogue
-from kbgit.errors import Forbidden, InvalidRequest, SpaceNotFound
+from kbgit.errors import InvalidRequest, SpaceNotFound
 from kbgit.home import Home
 from kbgit.importing import BaseOptions, Importer, settings_text
 from kbgit.index.contract import Index
 from kbgit.indexer import Indexer
+from kbgit.library.rights import require, require_scope
 from kbgit.library.sight import Sight
 from kbgit.library.writing import Writing
 from kbgit.receipt import Receipt
@@ -71,11 +72,11 @@ class Bases:
 
     def create(self, key: BaseKey, caller: Principal, options: BaseOptions) -> BaseRow:
         """A new base. Raises `AlreadyExists`, `Forbidden`, `SpaceNotFound`."""
-        decision = decide(caller, Action.ADMINISTER_BASE, Target(key.space, str(key)))
-        if not decision:
-            if not decide(caller, Action.READ_PUBLISHED, Target(key.space, str(key))):
-                raise SpaceNotFound(f"there is no space {key.space!r}", {"space": key.space})
-            raise Forbidden(f"creating a base needs base:admin: {decision.rule}", {"rule": decision.rule})
+        require_scope(caller, Scope.KNOWLEDGE_READ)
+        target = Target(key.space, str(key))
+        if not decide(caller, Action.READ_PUBLISHED, target):
+            raise SpaceNotFound(f"there is no space {key.space!r}", {"space": key.space})
+        require(caller, Action.ADMINISTER_BASE, target)
         self._accounts.require_space(key.space)
         base = Importer(self._home, self._catalogue, caller.user).create(key, options)
         self._accounts.record(caller.user, "base_created", {"base": str(key)})
@@ -158,10 +159,9 @@ class Bases:
         return self._writing.change_file(base.key, caller, SETTINGS_FILE, change, message, via)
 
     def _administered(self, key: str, caller: Principal) -> BaseRow:
+        require_scope(caller, Scope.KNOWLEDGE_READ)
         base = Sight(self._catalogue, caller).one(key)
-        decision = decide(caller, Action.ADMINISTER_BASE, Target(base.key.space, str(base.key)))
-        if not decision:
-            raise Forbidden(f"this needs base:admin: {decision.rule}", {"rule": decision.rule})
+        require(caller, Action.ADMINISTER_BASE, Target(base.key.space, str(base.key)))
         return base
 
 

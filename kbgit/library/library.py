@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from kbgit import __version__
 from kbgit.access import Action, Principal, Scope
 from kbgit.catalogue import Catalogue
@@ -22,10 +24,14 @@ from kbgit.library.answers import (
     SearchResponse,
     Status,
 )
+from kbgit.library.change_page import ChangePage
+from kbgit.library.changes import Changes
 from kbgit.library.reading import Reading
 from kbgit.library.request import SearchRequest
 from kbgit.library.searching import Searching
 from kbgit.library.sight import Sight
+from kbgit.library.verdict import Verdict
+from kbgit.library.verifying import Verifying
 from kbgit.rows import BaseRow
 
 
@@ -49,6 +55,8 @@ class Library:
         self._indexer = indexer
         self._searching = Searching(settings, catalogue, index, embedder, indexer)
         self._reading = Reading(catalogue, indexer)
+        self._verifying = Verifying(catalogue, indexer)
+        self._changes = Changes(catalogue, indexer)
 
     def _require_runtime(self, caller: Principal | None) -> None:
         """The runtime is on, and the caller's token is one for reading. That it is not says nothing about any base."""
@@ -99,6 +107,43 @@ class Library:
         """What changed in the item's file from revision `old` to revision `new`."""
         self._require_runtime(caller)
         return self._reading.diff(item_id, caller, old=old, new=new, base=base)
+
+    # Citations, later
+
+    def verify(
+        self,
+        citations: Sequence[str | Citation],
+        caller: Principal | None,
+        *,
+        quote_hashes: Mapping[str, str] | None = None,
+        differences: bool = True,
+    ) -> list[Verdict]:
+        """What became of what each citation cites, in their order; see `kbgit.library.verifying`."""
+        self._require_runtime(caller)
+        return self._verifying.verify(citations, caller, quote_hashes=quote_hashes, differences=differences)
+
+    def changes(
+        self,
+        caller: Principal | None,
+        *,
+        since_commit: str | None = None,
+        since_time: int | None = None,
+        citations: Sequence[str] = (),
+        bases: Sequence[str] = (),
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> ChangePage:
+        """A page of what changed since a commit, a time or some citations; see `kbgit.library.changes`."""
+        self._require_runtime(caller)
+        return self._changes.changes(
+            caller,
+            since_commit=since_commit,
+            since_time=since_time,
+            citations=citations,
+            bases=bases,
+            cursor=cursor,
+            limit=limit,
+        )
 
     # Bases
 

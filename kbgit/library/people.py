@@ -1,8 +1,8 @@
 """Users, spaces, members, tokens and the audit log, for those who may.
 
-Three rules beyond the roles: an administrator of the home manages users and teams and sees no space through that; whoever
-manages a space's members is an owner or admin of it, and only owners make owners; a token never gives more than the token
-that made it.
+Rules beyond the roles: an administrator of the home manages users and teams and sees no space through that; whoever manages
+a space's members is an owner or admin of it, and only owners make owners; everybody may leave a team; a token never gives
+more, nor for longer, than the token that made it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from kbgit.access import HOME, TEAM, Action, Decision, Principal, Role, Scope, Target, decide
+from kbgit.access import ACTION_SCOPE, HOME, TEAM, Action, Decision, Principal, Role, Scope, Target, decide
 from kbgit.accounts import Accounts, AuditEntry, Token
 from kbgit.errors import Forbidden, InvalidRequest, NotFound, SpaceNotFound
+from kbgit.library.rights import require, require_scope
 from kbgit.revision import rfc3339
 
 _MOST = 200
@@ -69,27 +70,33 @@ class People:
 
     def users(self, caller: Principal) -> list[str]:
         """Every user, for an administrator of the home."""
-        _require(caller, Action.ADMINISTER_HOME, HOME)
+        require(caller, Action.ADMINISTER_HOME, HOME)
         return self._accounts.users()
 
     def add_user(self, caller: Principal, name: str, *, administrator: bool = False) -> None:
         """A new user with a personal space. Raises `AlreadyExists`, `InvalidName`."""
-        _require(caller, Action.ADMINISTER_HOME, HOME)
+        require(caller, Action.ADMINISTER_HOME, HOME)
         self._accounts.add_user(name, caller.user, administrator=administrator)
 
     def remove_user(self, caller: Principal, name: str) -> None:
         """Close a user's account. Raises `Conflict` for the last owner of a team, `NotFound`."""
-        _require(caller, Action.ADMINISTER_HOME, HOME)
+        require(caller, Action.ADMINISTER_HOME, HOME)
         if name == caller.user and not caller.operator:
             raise InvalidRequest("nobody removes themselves; ask another administrator")
         self._accounts.remove_user(name, caller.user)
 
     # Spaces and members
 
+    def roles(self, caller: Principal) -> dict[str, Role]:
+        """Space → the caller's role there; with a token limited to bases, only the spaces of those."""
+        if caller.bases is None:
+            return dict(caller.roles)
+        reached = {base.rpartition("/")[0] for base in caller.bases}
+        return {space: role for space, role in caller.roles.items() if space in reached}
+
     def spaces(self, caller: Principal) -> list[SpaceView]:
         """The spaces the caller is a member of; for an administrator of the home, every team as well."""
-        roles = dict(self._accounts.roles(caller.user)) if not caller.operator else {}
-        listed = {key: SpaceView(key, role) for key, role in roles.items()}
+        listed = {key: SpaceView(key, role) for key, role in self.roles(caller).items()}
         if decide(caller, Action.ADMINISTER_HOME, HOME):
             for key in self._accounts.spaces():
                 if key.startswith(TEAM) or caller.operator:
@@ -98,7 +105,7 @@ class People:
 
     def create_team(self, caller: Principal, name: str, owner: str | None = None) -> str:
         """A new team space, owned by `owner` (default: the caller). Its key. Raises `AlreadyExists`, `NotFound`."""
-        _require(caller, Action.ADMINISTER_HOME, HOME)
+        require(caller, Action.ADMINISTER_HOME, HOME)
         return self._accounts.add_team(name, owner or caller.user, caller.user)
 
     def members(self, caller: Principal, space: str) -> list[tuple[str, Role]]:
@@ -113,7 +120,10 @@ class People:
 
     def remove_member(self, caller: Principal, space: str, user: str) -> None:
         """Take `user` out of a team; everybody may leave by themselves. Raises `Conflict` for the last owner, `NotFound`."""
-        if user != caller.user or not decide(caller, Action.READ_PUBLISHED, Target(space)):
+        is_leaving = user == caller.user and space in caller.roles and caller.bases is None
+        if is_leaving:
+            require_scope(caller, ACTION_SCOPE[Action.MANAGE_MEMBERS])
+        else:
             self._require_manager(caller, space, self._role_of(space, user))
         self._accounts.remove_member(space, user, caller.user)
 
@@ -121,22 +131,21 @@ class People:
         return {role for name, role in self._accounts.members(space) if name == user}
 
     def _require_seen(self, caller: Principal, space: str) -> None:
-        is_member = caller.operator or space in self._accounts.roles(caller.user)
+        target = Target(space)
+        is_seen = decide(caller, Action.READ_PUBLISHED, target) or decide(caller, Action.MANAGE_MEMBERS, target)
         is_administered = space.startswith(TEAM) and bool(decide(caller, Action.ADMINISTER_HOME, HOME))
-        if not (is_member or is_administered):
+        if not (is_seen or is_administered):
+            require_scope(caller, Scope.KNOWLEDGE_READ)
             raise SpaceNotFound(f"there is no space {space[:200]!r}", {"space": space[:200]})
         self._accounts.require_space(space)
 
     def _require_manager(self, caller: Principal, space: str, touched: Collection[Role]) -> None:
         self._require_seen(caller, space)
-        decision = decide(caller, Action.MANAGE_MEMBERS, Target(space))
         is_home_matter = space.startswith(TEAM) and bool(decide(caller, Action.ADMINISTER_HOME, HOME))
-        if not decision and not is_home_matter:
-            raise Forbidden(
-                f"this needs the right to {Action.MANAGE_MEMBERS}: {decision.rule}", {"rule": decision.rule}
-            )
-        own = self._accounts.roles(caller.user).get(space)
-        if Role.OWNER in touched and own is not Role.OWNER and not is_home_matter:
+        if not is_home_matter:
+            require(caller, Action.MANAGE_MEMBERS, Target(space))
+        is_owner = caller.operator or caller.roles.get(space) is Role.OWNER
+        if Role.OWNER in touched and not is_owner and not is_home_matter:
             rule = "only owners make, change or remove owners"
             raise Forbidden(rule, {"rule": rule})
 
@@ -147,7 +156,7 @@ class People:
         if caller.operator:
             return self._accounts.tokens(user)
         if user is not None and user != caller.user:
-            _require(caller, Action.ADMINISTER_HOME, HOME)
+            require(caller, Action.ADMINISTER_HOME, HOME)
             return self._accounts.tokens(user)
         return self._accounts.tokens(caller.user)
 
@@ -177,16 +186,21 @@ class People:
             if caller.profile is not None and profile != caller.profile:
                 rule = "a token of a client profile makes only tokens of that profile"
                 raise Forbidden(rule, {"rule": rule})
+            end = self._accounts.token(caller.token_id).expires_at if caller.token_id else None
+            if end is not None and (expires_at is None or expires_at > end):
+                rule = "a token that expires makes only tokens that expire no later"
+                raise Forbidden(rule, {"rule": rule, "expires_at": rfc3339(end)})
         return self._accounts.add_token(
             owner, name, scopes, caller.user, bases=bases, profile=profile, expires_at=expires_at
         )
 
-    def revoke_token(self, caller: Principal, token_id: str) -> None:
-        """End a token of the caller's; an administrator ends anybody's. Raises `NotFound`."""
+    def revoke_token(self, caller: Principal, token_id: str) -> Token:
+        """End a token of the caller's; an administrator ends anybody's. What it is now. Raises `NotFound`."""
         token = self._accounts.token(token_id)
         if token.user != caller.user and not decide(caller, Action.ADMINISTER_HOME, HOME):
             raise NotFound(f"there is no token {token_id[:100]!r}")
         self._accounts.revoke_token(token_id, caller.user)
+        return self._accounts.token(token_id)
 
     # Audit
 
@@ -222,11 +236,8 @@ class People:
     def explain(self, caller: Principal, user: str, action: Action, target: Target) -> Decision:
         """Whether `user`, with every scope, may do `action` on `target`, and by which rule: for whoever manages the space."""
         if user != caller.user:
-            self._require_manager(caller, target.space, ())
+            if action is Action.ADMINISTER_HOME:
+                require(caller, action, HOME)
+            else:
+                self._require_manager(caller, target.space, ())
         return decide(self._accounts.principal(user), action, target)
-
-
-def _require(caller: Principal, action: Action, target: Target) -> None:
-    decision = decide(caller, action, target)
-    if not decision:
-        raise Forbidden(f"this needs the right to {action}: {decision.rule}", {"rule": decision.rule})

@@ -72,7 +72,7 @@ class Searching:
         legs = normalised(scores)
         score = fused(legs, scores.item, mode_used, alpha=request.alpha, k=request.k)
         tiebreak = legs.lexical if legs.semantic is None else legs.lexical + legs.semantic
-        candidates = ranked(score, tiebreak, scores.item, request.min_score)
+        candidates = ranked(score, tiebreak, scores.item, scores.order, request.min_score)
         by_key = {str(base.key): base for base in bases}
         wanted = request.offset + request.limit
         hits = list(islice(self._confirmed(candidates, scores, by_key), wanted + 1))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from bisect import bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
+from kbgit.library.citing import content_lines
 from kbgit.passage import split_passages
 from kbgit.store.hunks import Hunk
 
@@ -17,6 +20,10 @@ LONGEST_DIFFERENCE = 8_000
 """Characters of a section's difference that an answer holds."""
 
 SectionPath = tuple[str, ...]
+Run = dict[SectionPath, tuple[int, list[str]]]
+"""Lines that follow each other, by section: where (from 0) those of a section begin, and the lines."""
+
+_LIKE_A_HEADING = re.compile(r" {0,3}(?:#{1,6}(?:[ \t]|$)|=+[ \t]*$|-+[ \t]*$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,31 +112,56 @@ class SectionDifference:
         return {"section": list(self.section), "diff": self.text, **({"truncated": True} if self.is_cut else {})}
 
 
-class Outline:
-    """Tells in which section a line is. A blank line before a section belongs to the one before it."""
+@dataclass
+class Content:
+    """Canonical content, its lines, and in which section each is."""
 
-    def __init__(self, content: str) -> None:
-        sections = sections_of(content)
-        self._starts = [section.lines[0] - 1 for section in sections]
-        self._paths = [section.path for section in sections]
+    text: str
 
-    def pieces(self, start: int, end: int) -> Iterator[tuple[SectionPath, int, int]]:
-        """The lines from `start` up to `end` (from 0), cut where sections begin."""
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines that citations count."""
+        return content_lines(self.text)
+
+    @cached_property
+    def _sections(self) -> list[Section]:
+        return sections_of(self.text)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [section.lines[0] - 1 for section in self._sections]
+
+    def section_at(self, line: int) -> SectionPath:
+        """The section of a line (from 0); a blank line before a section belongs to the one before it."""
+        place = bisect_right(self._starts, line)
+        return self._sections[place - 1].path if place else ()
+
+    def by_section(self, start: int, end: int) -> Run:
+        """The lines from `start` up to `end` by section."""
+        found: Run = {}
         while start < end:
             place = bisect_right(self._starts, start)
             stop = min(end, self._starts[place]) if place < len(self._starts) else end
-            yield (self._paths[place - 1] if place else ()), start, stop
+            found.setdefault(self.section_at(start), (start, []))[1].extend(self.lines[start:stop])
             start = stop
+        return found
 
 
-def difference_by_section(
-    old: Sequence[str], new: Sequence[str], old_outline: Outline, new_outline: Outline, hunks: Sequence[Hunk]
-) -> tuple[SectionDifference, ...]:
-    """`hunks` between the lines `old` and `new`, each line under the section that it was in, or is."""
+def difference_by_section(old: Content, new: Content, hunks: Sequence[Hunk]) -> tuple[SectionDifference, ...]:
+    """`hunks` between two contents, by section.
+
+    An added line is under the section that it is in, a removed one under the section that stands in its place now; but
+    where a heading was removed, that and what was removed with it are under the sections of then.
+    """
     rows: defaultdict[SectionPath, list[str]] = defaultdict(list)
     for hunk in hunks:
-        removed = _by_section(old_outline, old, hunk.old_start, hunk.old_end)
-        added = _by_section(new_outline, new, hunk.new_start, hunk.new_end)
+        removed: Run = {}
+        if any(_LIKE_A_HEADING.match(line) for line in old.lines[hunk.old_start : hunk.old_end]):
+            removed = old.by_section(hunk.old_start, hunk.old_end)
+        elif hunk.old_start < hunk.old_end:
+            lines = old.lines[hunk.old_start : hunk.old_end]
+            removed = {new.section_at(hunk.new_start - 1): (hunk.old_start, lines)}
+        added = new.by_section(hunk.new_start, hunk.new_end)
         for path in dict.fromkeys([*removed, *added]):
             old_start, gone = removed.get(path, (hunk.old_end, []))
             new_start, come = added.get(path, (hunk.new_start, []))
@@ -141,16 +173,6 @@ def difference_by_section(
         text = "".join(lines)
         found.append(SectionDifference(path, text[:LONGEST_DIFFERENCE], len(text) > LONGEST_DIFFERENCE))
     return tuple(found)
-
-
-def _by_section(
-    outline: Outline, lines: Sequence[str], start: int, end: int
-) -> dict[SectionPath, tuple[int, list[str]]]:
-    """The lines from `start` up to `end` by section, and where in each they begin."""
-    found: dict[SectionPath, tuple[int, list[str]]] = {}
-    for path, first, last in outline.pieces(start, end):
-        found.setdefault(path, (first, []))[1].extend(lines[first:last])
-    return found
 
 
 def _range(start: int, lines: Sequence[str]) -> str:

@@ -27,7 +27,6 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import islice
 
 from kbgit.access import Action, Principal
@@ -36,8 +35,8 @@ from kbgit.citation import Citation
 from kbgit.errors import InvalidCitation
 from kbgit.indexer import Indexer
 from kbgit.item import ItemStatus, parse_document
-from kbgit.library.citing import content_lines, quote_hash
-from kbgit.library.sections import Outline, SectionDifference, difference_by_section
+from kbgit.library.citing import quote_hash
+from kbgit.library.sections import Content, SectionDifference, difference_by_section
 from kbgit.library.sight import Sight
 from kbgit.library.verdict import Reason, State, Verdict
 from kbgit.passage import split_passages
@@ -46,7 +45,7 @@ from kbgit.store.hunks import Hunk, line_hunks
 
 _PAIRS_AT_ONCE = 500  # of contents: what is in memory, and compared by one process
 _TELLING = 20
-_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+_LETTERS_AND_DIGITS = re.compile(r"[^\W_]")
 
 
 class Verifying:
@@ -120,9 +119,9 @@ class Verifying:
             repository = self._indexer.repository(pins[0].base.key)
             rest = iter(sorted(pins, key=lambda pin: pin.revision.item_id))  # an item's current content is read once
             while some := list(islice(rest, _PAIRS_AT_ONCE)):
-                blobs = {blob: _Content("") for pin in some for blob in pin.blobs}
+                blobs = {blob: Content("") for pin in some for blob in pin.blobs}
                 for blob, raw in repository.blobs(blobs):
-                    blobs[blob] = _Content(parse_document(raw).content)
+                    blobs[blob] = Content(parse_document(raw).content)
                 contents = ([blobs[blob] for blob in pin.blobs] for pin in some)
                 pairs = [_Compared(pin, old, *new) for pin, (old, *new) in zip(some, contents, strict=True)]
                 unclear = [
@@ -191,38 +190,12 @@ class _Pin:
 
 
 @dataclass
-class _Content:
-    """Canonical content and its lines."""
-
-    text: str
-
-    @cached_property
-    def lines(self) -> list[str]:
-        return content_lines(self.text)
-
-    @cached_property
-    def outline(self) -> Outline:
-        return Outline(self.text)
-
-    @cached_property
-    def _framed(self) -> str:
-        return "\n" + "\n".join(self.lines) + "\n"
-
-    def only_place(self, quote: str) -> int | None:
-        """The line (from 0) at which `quote` (whole lines, each ended) begins, if it does so exactly once."""
-        first = self._framed.find("\n" + quote)
-        if first < 0 or self._framed.find("\n" + quote, first + 1) >= 0:
-            return None
-        return self._framed.count("\n", 0, first)
-
-
-@dataclass
 class _Compared:
     """A cited revision's content beside the current one (None: there is none), and how their lines differ."""
 
     pin: _Pin
-    old: _Content
-    new: _Content | None = None
+    old: Content
+    new: Content | None = None
     hunks: Sequence[Hunk] = field(default=(), kw_only=True)
 
     def needs_hunks(self, citation: Citation) -> bool:
@@ -251,7 +224,7 @@ class _Compared:
         current = found.current.with_lines(first + 1, last) if first < last else None
         shown: tuple[SectionDifference, ...] = ()
         if differences:
-            shown = difference_by_section(self.old.lines, self.new.lines, self.old.outline, self.new.outline, touched)
+            shown = difference_by_section(self.old, self.new, touched)
         return replace(found, state=State.CHANGED, current=current, differences=shown)
 
     def with_quote(self, verdict: Verdict, citation: Citation, given: str | None) -> Verdict:
@@ -284,7 +257,17 @@ class _Compared:
         cited = self.old.lines[start:end]
         if self.new.lines[start:end] == cited:
             return start
-        quote = "\n".join(cited) + "\n"
-        if len(_LETTER_OR_DIGIT.findall(quote)) < _TELLING or self.old.only_place(quote) is None:
+        letters = sum(len(_LETTERS_AND_DIGITS.findall(line)) for line in cited)
+        if letters < _TELLING or _only_place(self.old, cited) is None:
             return None
-        return self.new.only_place(quote)
+        return _only_place(self.new, cited)
+
+
+def _only_place(content: Content, run: Sequence[str]) -> int | None:
+    """The line (from 0) at which `run` begins in a content, if it does so exactly once."""
+    framed = "\n" + "\n".join(content.lines) + "\n"
+    wanted = "\n" + "\n".join(run) + "\n"
+    first = framed.find(wanted)
+    if first < 0 or framed.find(wanted, first + 1) >= 0:
+        return None
+    return framed.count("\n", 0, first)

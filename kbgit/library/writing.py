@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbgit import names
-from kbgit.access import Action, Principal, Target, decide
+from kbgit.access import Action, Principal, Scope, Target, decide
 from kbgit.admission import Limits, Rights, assess, judge, read_settings
 from kbgit.base import BaseKey
 from kbgit.catalogue import Catalogue
 from kbgit.citation import Citation
 from kbgit.errors import (
     AlreadyExists,
+    AmbiguousItem,
     Conflict,
-    Forbidden,
     GitFailure,
     InvalidRequest,
     StaleRevision,
@@ -32,6 +32,7 @@ from kbgit.errors import (
 from kbgit.importing import identity, refused
 from kbgit.indexer import Indexer
 from kbgit.item import ItemStatus, edit_document
+from kbgit.library.rights import require, require_scope
 from kbgit.library.sight import Sight, item_not_found
 from kbgit.publish import Announcement, announce, catch_up
 from kbgit.receipt import Receipt, receipt
@@ -116,7 +117,9 @@ class Writing:
         `locator` (default: made from the title) must be free. Raises `AlreadyExists`, `Forbidden`, `BaseNotFound`,
         `PushRefused`.
         """
-        base = self._permitted(Sight(self._catalogue, caller).one(key), caller, Action.WRITE_ITEMS)
+        require_scope(caller, Scope.KNOWLEDGE_READ)
+        base = Sight(self._catalogue, caller).one(key)
+        require(caller, Action.WRITE_ITEMS, _target(base))
         path = locator or _path_from(draft.title or "", base.settings.subdir)
         fields: dict[str, str | Sequence[str] | None] = {"id": item_id} if item_id else {}
         fields |= {"status": ItemStatus.DRAFT.value} | draft.fields
@@ -251,10 +254,9 @@ class Writing:
 
     def _admit(self, repository: Repository, base: BaseRow, commit: str, caller: Principal) -> None:
         key, slug = str(base.key), base.key.slug
-        target = Target(base.key.space, key)
         rights = Rights(
-            administer=bool(decide(caller, Action.ADMINISTER_BASE, target)),
-            delete=bool(decide(caller, Action.DELETE_ITEMS, target)),
+            administer=bool(decide(caller, Action.ADMINISTER_BASE, _target(base))),
+            delete=bool(decide(caller, Action.DELETE_ITEMS, _target(base))),
         )
         assessment = assess(
             repository,
@@ -270,14 +272,9 @@ class Writing:
 
     # Finding and checking
 
-    def _permitted(self, base: BaseRow, caller: Principal, action: Action) -> BaseRow:
-        decision = decide(caller, action, Target(base.key.space, str(base.key)))
-        if not decision:
-            raise Forbidden(f"this needs the right to {action}: {decision.rule}", {"rule": decision.rule})
-        return base
-
     def _found(self, item_id: str, caller: Principal, base: str | None, action: Action) -> tuple[BaseRow, ItemRow]:
         """The one visible base that has the item, if the caller may do `action` there."""
+        require_scope(caller, Scope.KNOWLEDGE_READ)
         sight = Sight(self._catalogue, caller)
         places = []
         for row in sight.named(base) if base else sight.bases:
@@ -287,12 +284,13 @@ class Writing:
                 places.append((fresh, item))
         if not places:
             raise item_not_found(item_id)
-        permitted = [place for place in places if decide(caller, action, Target(place[0].key.space, str(place[0].key)))]
+        permitted = [place for place in places if decide(caller, action, _target(place[0]))]
         if len(permitted) > 1:
-            keys = [str(place.key) for place, _ in permitted]
-            raise InvalidRequest(f"{item_id!r} is in several bases; name one with `base`", {"bases": keys})
+            keys = sorted(str(place.key) for place, _ in permitted)
+            details = {"knowledge_item_id": item_id, "bases": keys}
+            raise AmbiguousItem(f"{item_id!r} is in several bases; name one with `base`", details)
         place, item = (permitted or places)[0]
-        self._permitted(place, caller, action)
+        require(caller, action, _target(place))
         return place, item
 
     def _still(self, now: BaseRow, item: ItemRow, expected: str | None) -> ItemRow:
@@ -318,6 +316,10 @@ class Writing:
             raise GitFailure(f"{names.shown(path)} was committed but is not catalogued; `kbgit reindex` mends it")
         item = items[0]
         return Written(item.item_id, Citation(item.item_id, item.revision), item.status, item.path, result)
+
+
+def _target(base: BaseRow) -> Target:
+    return Target(base.key.space, str(base.key))
 
 
 def _path_from(title: str, subdir: str) -> str:

@@ -162,7 +162,7 @@ class MemorySearch:
         tiebreak = legs.lexical if legs.semantic is None else legs.lexical + legs.semantic
 
         def hits() -> Iterator[MemoryHit]:
-            for candidate in ranked(score, tiebreak, scores.item, min_score):
+            for candidate in ranked(score, tiebreak, scores.item, scores.order, min_score):
                 passage = scores.passage(candidate.rows[0])
                 record = records.get((passage.base, passage.item_id))
                 # A record that was changed since `projects` was read will be found as it is now, by the next search.

@@ -312,9 +312,9 @@ class MemoryStore:
         vectors = self._search.embedded(texts)
         with project.lock:
             # Only of what is still there: a record may have been forgotten while its vector was made.
-            there = self._current(project).records.values()
-            keys = {passage.vector_key for record in there for passage in passages_of(record)} if vectors else set()
-            self._search.keep(project.key, {key: vector for key, vector in vectors.items() if key in keys})
+            self._current(project)
+            awaited = self._search.pending(project.key, len(pending))
+            self._search.keep(project.key, {key: vector for key, vector in vectors.items() if key in awaited})
         return bool(texts)
 
     def _holding(self, record_id: str, caller: Principal) -> _Project:

@@ -20,7 +20,7 @@ from kbgit.errors import EmbeddingFailure
 from kbgit.index.contract import BaseState, Floats, Index, IndexedPassage, IndexUpdate, Query, Scope, Scores
 from kbgit.index.embedded import EmbeddedIndex
 from kbgit.index.memory import MemoryIndex
-from kbgit.index.vectors import DEFAULT_FLOOR
+from kbgit.index.vector_table import DEFAULT_FLOOR
 
 DIMENSION = 16
 ADA = "personal:ada/notes"

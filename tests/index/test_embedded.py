@@ -6,7 +6,6 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 
 from kbgit.embedding.cache import VectorCache
 from kbgit.embedding.hashing import HashingEmbedder
-from kbgit.errors import IndexDamaged, IndexFailure
+from kbgit.errors import IndexFailure
 from kbgit.index.contract import BaseState, Floats, IndexedPassage, IndexUpdate, Query, Scope
 from kbgit.index.embedded import EmbeddedIndex, directory_name
 from kbgit.index.generation import NEAREST
@@ -217,22 +216,21 @@ def test_a_base_that_cannot_be_read_is_left_out_and_not_taken_for_empty(opener: 
     assert again.state(ADA) == BaseState(ONE, 10, 10, 10)
 
 
-def test_damage_under_an_open_index_is_met_once_and_then_mended(opener: Opener) -> None:
+def test_a_base_that_is_found_damaged_while_open_is_given_up_and_mended(opener: Opener) -> None:
     index = opener()
-    fill(index, range(300), cache=opener.cache)
+    fill(index, range(40), cache=opener.cache)
     fill(index, range(10), WEB)
     before = ask(index)
-    index.close()
-    index = opener()
-    assert index.state(ADA).head == ONE
     for segment in (opener.directory / directory_name(ADA)).rglob("*.seg"):
         with segment.open("r+b") as file:
-            file.write(b"\xff" * (segment.stat().st_size // 2))
-    with suppress(IndexDamaged):  # which of its parts is read first is not promised
-        ask(index, "coffee in room77")
-    assert index.state(ADA).head is None
+            file.seek(-1, os.SEEK_END)
+            file.write(b"?")
+    # Which read of a changed file fails, if any, is Whoosh's affair; this is what a failed one leads to.
+    index._verify((ADA, WEB))
+    assert index.state(ADA) == BaseState(None, 0, 0, 0)
+    assert index.state(WEB) == BaseState(ONE, 10, 10, 10)
     assert {base for base, _ in ask(index)} == {WEB}
-    index.update(ADA, IndexUpdate(ONE, frozenset(), passages(range(300))))
+    index.update(ADA, IndexUpdate(ONE, frozenset(), passages(range(40))))
     index.pending_vectors(ADA, 1)
     assert ask(index) == before
 

@@ -17,7 +17,8 @@ import pytest
 
 from kbgit.errors import IndexDamaged, IndexFailure
 from kbgit.index.contract import Floats
-from kbgit.index.vectors import DEFAULT_FLOOR, VectorStore, VectorTable, cosine_floor, packed, smallest
+from kbgit.index.vector_table import DEFAULT_FLOOR, VectorTable, cosine_floor, packed, smallest
+from kbgit.index.vectors import VectorMemory, VectorStore
 
 DIMENSION = 16
 MODEL = "model/1"
@@ -228,7 +229,7 @@ def test_the_approximate_search_finds_nearly_all_of_the_nearest(tmp_path: Path) 
     store = VectorStore(tmp_path / "vectors", MODEL, 64)
     store.add(dict(zip(keys, matrix, strict=True)))
     store.settle()
-    store = VectorStore(tmp_path / "vectors", MODEL, 64)
+    store = VectorStore(tmp_path / "vectors", MODEL, 64, VectorMemory(0))
     recalls = []
     for query in matrix[:2000:100]:
         cosines = matrix @ query
@@ -383,3 +384,21 @@ def test_what_the_system_refuses_is_no_damage(tmp_path: Path) -> None:
     with pytest.raises(IndexFailure) as raised:
         store.add(vectors(range(3)))
     assert not isinstance(raised.value, IndexDamaged)
+
+
+def test_memory_is_given_to_whoever_comes_first_and_given_back(tmp_path: Path) -> None:
+    memory = VectorMemory(100 * DIMENSION * 4)
+    first, second = (VectorStore(tmp_path / name, MODEL, DIMENSION, memory) for name in ("first", "second"))
+    first.add(vectors(range(80)))
+    second.add(vectors(range(40)))
+    assert first.may_be_in_memory()
+    first.table()
+    assert not second.may_be_in_memory()
+    first.add(vectors(range(80, 120)))
+    assert not first.may_be_in_memory(), "it has outgrown its room"
+    assert not first.is_in_memory
+    assert second.may_be_in_memory()
+    second.table()
+    second.destroy()
+    first.remove([key(number) for number in range(50)])
+    assert first.may_be_in_memory()

@@ -9,11 +9,16 @@ from pathlib import Path
 import pytest
 
 from kbgit.access import Principal, Role, Scope, personal_space
+from kbgit.assemble import Runtime, open_runtime
+from kbgit.base import BaseKey
 from kbgit.embedding.cache import VectorCache
 from kbgit.embedding.contract import Embedder
 from kbgit.embedding.hashing import HashingEmbedder
+from kbgit.home import Home
+from kbgit.importing import BaseOptions, Importer
 from kbgit.index.memory import MemoryIndex
 from kbgit.memory import MemoryLimits, MemorySearch, MemoryStore
+from tests.writing import text
 
 TEAM = "team:harbour"
 MEMORY_SCOPES = frozenset({Scope.MEMORY_READ, Scope.MEMORY_WRITE})
@@ -103,3 +108,27 @@ def open_memory(tmp_path: Path, clock: Clock) -> Iterator[Opener]:
 def memory(open_memory: Opener) -> Memory:
     """A store with the embedder that needs no model."""
     return open_memory(HashingEmbedder())
+
+
+FILES = {
+    "crane.md": text("Crane", body="# Crane\n\nThe crane on quay seven lifts forty tonnes.\n", id="crane"),
+    "tide.md": text("Tide", body="The tide table hangs in the office.\n", id="tide"),
+    "draft.md": text("Draft", status="draft", body="The crane will be sold.\n", id="draft"),
+}
+BASE = BaseKey(TEAM, "runbooks")
+
+
+@pytest.fixture(scope="session")
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    """A home with one indexed base of the team; nothing runs in the background, and no test changes it."""
+    home = Home.create(tmp_path_factory.mktemp("knowledge") / "home")
+    source = tmp_path_factory.mktemp("source")
+    for name, content in FILES.items():
+        (source / name).write_text(content)
+    opened = open_runtime(Home.at(home.path, {"embedder": "hashing", "watch": "off"}))
+    Importer(opened.home, opened.catalogue, "ada").from_directory(BASE, source, BaseOptions())
+    opened.indexer.synchronise(BASE)
+    while opened.indexer.embed_some():
+        pass
+    yield opened
+    opened.stop()
