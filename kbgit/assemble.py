@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
-import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import TextIOWrapper
@@ -16,15 +16,19 @@ from kbgit.catalogue import Catalogue
 from kbgit.embedding.cache import VectorCache
 from kbgit.embedding.contract import Embedder
 from kbgit.embedding.factory import open_embedder
-from kbgit.errors import HomeLocked
+from kbgit.errors import HomeLocked, KbgitError
 from kbgit.home import Home
 from kbgit.index.contract import Index
 from kbgit.index.embedded import EmbeddedIndex
+from kbgit.index.memory import MemoryIndex
 from kbgit.indexer import Background, Indexer, Progress
 from kbgit.library import Bases, Library, People, Writing
+from kbgit.memory import MemorySearch, MemoryStore, Recall
 from kbgit.watch import Watcher
 
 LOCK_FILE = "index.lock"
+
+log = logging.getLogger(__name__)
 
 
 class HomeLock:
@@ -64,7 +68,11 @@ class Runtime:
     writing: Writing
     bases: Bases
     people: People
+    memory: MemoryStore
+    recall: Recall
     embedder: Embedder | None
+    _cache: VectorCache
+    _memory_cache: VectorCache
     _lock: HomeLock
     _background: Background
     _watcher: Watcher
@@ -75,6 +83,10 @@ class Runtime:
         self.indexer.on_behind = self.notice_push
         self._background.start()
         self._watcher.start()
+        try:
+            self.memory.sweep()
+        except KbgitError as error:  # whatever is wrong with memory, the bases are served
+            log.warning("memory is not swept: %s", error.message)
 
     def notice_push(self, key: BaseKey) -> None:
         """A base may have moved."""
@@ -86,6 +98,8 @@ class Runtime:
         self._watcher.stop()
         self._background.stop()
         self.index.close()
+        self._cache.close()
+        self._memory_cache.close()
         if self.embedder is not None:
             self.embedder.close()
         self.catalogue.close()
@@ -103,7 +117,7 @@ def open_runtime(
     lock = HomeLock(home.path)
     try:
         accounts = home.accounts()
-        catalogue = open_catalogue(home)
+        catalogue = home.catalogue()
         settings = home.settings
         embedder = open_embedder(settings.embedder, home.models, settings.embedding_threads, api_key)
         cache = VectorCache(home.path / "vectors.sqlite")
@@ -127,6 +141,12 @@ def open_runtime(
         library = Library(settings, catalogue, index, embedder, indexer)
         writing = Writing(catalogue, indexer, home.limits)
         bases = Bases(home, accounts, catalogue, index, indexer, writing)
+        memory_cache = VectorCache(home.path / "memory-vectors.sqlite")
+        # In memory, because what is forgotten must leave nothing in files; vectors are in the cache, which erases them.
+        memory_index = MemoryIndex(embedder.dimension if embedder else None)
+        memory = MemoryStore(
+            home.path / "memory", MemorySearch(memory_index, embedder, memory_cache), audit=accounts.record
+        )
     except BaseException:
         lock.release()
         raise
@@ -140,19 +160,12 @@ def open_runtime(
         writing=writing,
         bases=bases,
         people=People(accounts),
+        memory=memory,
+        recall=Recall(memory, library),
         embedder=embedder,
+        _cache=cache,
+        _memory_cache=memory_cache,
         _lock=lock,
         _background=background,
         _watcher=watcher,
     )
-
-
-def open_catalogue(home: Home) -> Catalogue:
-    """Open the catalogue; one that cannot be read is removed, since all it holds can be derived from Git again."""
-    try:
-        return home.catalogue()
-    except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.OperationalError):
-            raise
-        home.discard_catalogue()
-        return home.catalogue()

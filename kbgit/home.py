@@ -157,6 +157,12 @@ class Home:
         # Relative, so that a home that was moved, copied or restored elsewhere still runs its own hooks.
         return os.path.relpath(self.hooks.resolve(), repository.path.resolve())
 
+    def check_gate(self) -> None:
+        """Raises `HomeProblem` unless every push to every base will be checked. Asked once, before serving."""
+        self.check_hooks()
+        for key in self.base_keys():
+            self.check_repository(self.repository(key))
+
     def check_repository(self, repository: Repository) -> None:
         """Raises `HomeProblem` unless Git runs this home's hooks for a push to `repository`."""
         named = repository.git.run("config", "--default", "", "core.hooksPath").decode("utf-8", "surrogateescape")

@@ -147,3 +147,10 @@ def test_a_damaged_catalogue_is_derived_again_and_blocks_no_push(home: Home, key
     catalogue = home.catalogue()
     assert [item.revision for item in catalogue.items(str(key))] == [first, second]
     catalogue.close()
+
+
+def test_the_gate_is_shut_when_one_repository_runs_other_hooks(home: Home, base_repository: Repository) -> None:
+    home.check_gate()
+    base_repository.configure({"core.hooksPath": "/tmp"})
+    with pytest.raises(HomeProblem, match="unchecked"):
+        home.check_gate()

@@ -441,10 +441,18 @@ def _matcher(reader: SegmentReader, token: str) -> Matcher | None:
 
 @contextmanager
 def _damage(what: str) -> Iterator[None]:
-    """Whoosh's complaints about a file as `IndexDamaged`; after the stamp's check they are not expected."""
+    """Whoosh's complaints about a file as `IndexDamaged`: after the stamp's check, of one that was damaged while open."""
     try:
         yield
-    except (CorruptIndexError, EOFError, struct.error, pickle.UnpicklingError, zlib.error) as problem:
+    except (
+        CorruptIndexError,
+        EOFError,
+        struct.error,
+        pickle.UnpicklingError,
+        zlib.error,
+        LookupError,
+        ValueError,
+    ) as problem:
         raise IndexDamaged(f"{what}: {problem}") from problem
 
 

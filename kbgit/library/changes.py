@@ -202,9 +202,11 @@ class Changes:
     def _status_then(self, old: RevisionRow, new: ItemRow | None, then: _Then, sees_drafts: bool) -> ItemStatus | None:
         """The item's status then; None if the caller could not know of it."""
         status = old.status
+        # A file without a status of its own had the one that the settings of then gave it.
         if new is not None and new.blob == old.blob:
-            # A file without a status of its own had the one that the settings of then gave it.
             status = new.declared_status or then.settings.default_status
+        elif status is ItemStatus.DRAFT and old.was_published:  # so nothing in it says draft
+            status = then.settings.default_status
         if sees_drafts or status is ItemStatus.PUBLISHED:
             return status
         earlier = self._catalogue.revisions(old.base, old.item_id, before=old.position)

@@ -265,6 +265,7 @@ class Writing:
             slug,
             lambda ids: self._catalogue.paths_by_folded_id(key, ids),
             self._limits,
+            self._catalogue.contested_paths(key),
         )
         verdict = judge(repository, base.head, commit, assessment, slug, rights, self._limits)
         if not verdict.admitted:
