@@ -142,24 +142,23 @@ class Indexer:
                 self.synchronise(key)
             except KbgitError as error:
                 log.error("base %s: %s", key, error.message)
-        gone = set(self._index.bases()) - {str(key) for key in keys}
-        if gone and not keys:
-            log.error(
-                "no repository is left below %s: the index of %d bases is kept", self._home.repositories, len(gone)
-            )
-            return
-        for base in gone:
-            # The catalogue still knows it: a repository that vanished without being deleted is an alarm, not an order.
-            if base in {str(row.key) for row in self._catalogue.bases()}:
+        catalogued = {str(row.key) for row in self._catalogue.bases()}
+        for base in set(self._index.bases()) - {str(key) for key in keys}:
+            # What the catalogue still knows was not deleted: a repository that vanished is an alarm, not an order.
+            if base in catalogued:
                 self._catalogue.raise_alarm(base, "the repository is missing; its index is kept")
-            else:
+                log.error("base %s: the repository is missing; its index is kept", base)
+            elif keys:
                 self._index.drop(base)
+            else:
+                log.error("no repository is left below %s; the index is kept", self._home.repositories)
 
     def synchronise(self, key: BaseKey) -> None:
-        """Publish what the branch shows, then index what is published."""
+        """Publish what the branch shows, then index what is published. Raises `BaseNotFound`."""
+        repository = self.repository(key)  # first: a base that was destroyed meanwhile must not be catalogued anew
         self._catalogue.add_base(key)
         try:
-            catch_up(self.repository(key), self._catalogue, self._catalogue.base(str(key)), self._limits)
+            catch_up(repository, self._catalogue, self._catalogue.base(str(key)), self._limits)
         finally:
             # Whatever became of the branch, what is published is indexed.
             self.update_index(self._catalogue.base(str(key)))

@@ -1,0 +1,254 @@
+"""Keeping the index at the published heads, whatever happens to repositories, items and embedders."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kbgit.access import Principal
+from kbgit.base import BaseKey
+from kbgit.catalogue import Catalogue
+from kbgit.embedding.contract import Vectors
+from kbgit.embedding.hashing import HashingEmbedder
+from kbgit.errors import EmbeddingFailure, TimedOut
+from kbgit.home import Home
+from kbgit.index.contract import Query, Scope
+from kbgit.index.embedded import EmbeddedIndex
+from kbgit.indexer import Background, Indexer, Progress
+from kbgit.library import Library, SearchRequest
+from kbgit.ranking import Mode
+from kbgit.store import Repository
+from tests.writing import Writer, text
+
+OPERATOR = Principal("ada", operator=True)
+
+
+class Poisoned(HashingEmbedder):
+    """Fails for every batch that holds a word, or, when `down`, always; counts what it embeds."""
+
+    def __init__(self, word: str = "poison") -> None:
+        super().__init__()
+        self.word = word
+        self.down = False
+        self.embedded: list[str] = []
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        if self.down or any(self.word in one for one in texts):
+            raise EmbeddingFailure("no")
+        self.embedded += texts
+        return super().embed_passages(texts)
+
+
+class Parts:
+    """An indexer with its index, over the test's home."""
+
+    def __init__(self, home: Home, catalogue: Catalogue) -> None:
+        self.embedder = Poisoned()
+        self.index = EmbeddedIndex(
+            home.index_directory,
+            fingerprint=self.embedder.fingerprint,
+            dimension=self.embedder.dimension,
+            cache=None,
+            vector_memory_bytes=1 << 24,
+            postings_memory_bytes=1 << 24,
+        )
+        self.progress: list[Progress] = []
+        self.indexer = Indexer(home, catalogue, self.index, self.embedder, None, self.progress.append)
+        self.library = Library(home.settings, catalogue, self.index, self.embedder, self.indexer)
+
+    def found(self, query: str) -> list[str]:
+        """Ids that a lexical search finds."""
+        answer = self.library.search(SearchRequest(query=query, mode=Mode.LEXICAL, limit=100), OPERATOR)
+        return sorted(result.item_id for result in answer.results)
+
+    def embed_all(self) -> None:
+        while self.indexer.embed_some():
+            pass
+
+
+@pytest.fixture
+def parts(home: Home, catalogue: Catalogue) -> Iterator[Parts]:
+    made = Parts(home, catalogue)
+    yield made
+    made.indexer.close()
+    made.index.close()
+
+
+def test_an_update_indexes_only_what_changed(parts: Parts, key: BaseKey, writer: Writer) -> None:
+    writer.publish({f"{n}.md": text(f"Page {n}", body=f"word{n}\n") for n in range(5)})
+    parts.indexer.synchronise(key)
+    writer.publish({"2.md": text("Page 2", body="changed\n"), "3.md": None})
+    parts.progress.clear()
+    parts.indexer.synchronise(key)
+    assert [(step.done, step.total) for step in parts.progress] == [(1, 1)]
+    assert parts.found("changed") == ["runbooks/2"]
+    assert not parts.found("word3")
+    assert not parts.found("word2")
+    assert parts.index.state(str(key)).head == writer.head
+
+
+def test_what_was_missed_while_nobody_looked_is_made_good_by_one_sweep(
+    parts: Parts, key: BaseKey, writer: Writer, base_repository: Repository
+) -> None:
+    writer.publish({"a.md": text("A", body="one\n")})
+    parts.indexer.sweep()
+    for number in range(5):
+        writer.publish({"a.md": text("A", body=f"version{number}\n")})
+    base_repository.git.run("gc", "--quiet", "--prune=now")
+    base_repository.git.run("pack-refs", "--all")
+    parts.indexer.sweep()
+    assert parts.found("version4") == ["runbooks/a"]
+    assert not parts.found("version3")
+
+
+def test_an_item_changed_twice_and_archived_leaves_no_twin(parts: Parts, key: BaseKey, writer: Writer) -> None:
+    writer.publish({"a.md": text("A", body="heron one\n")})
+    parts.indexer.synchronise(key)
+    writer.commit({"a.md": text("A", body="heron two\n")})
+    writer.publish({"a.md": text("A", body="heron three\n")})
+    parts.indexer.synchronise(key)
+    assert parts.found("heron") == ["runbooks/a"]
+    writer.publish({"a.md": text("A", status="archived", body="heron three\n")})
+    parts.indexer.synchronise(key)
+    assert not parts.found("heron")
+    assert parts.index.state(str(key)).passages == 0
+
+
+def test_one_poisoned_text_holds_up_no_other_vector(parts: Parts, key: BaseKey, writer: Writer) -> None:
+    writer.publish({f"{n}.md": text(f"Page {n}", body="poison\n" if n == 7 else f"word{n}\n") for n in range(100)})
+    parts.indexer.synchronise(key)
+    parts.embed_all()
+    state = parts.index.state(str(key))
+    assert (state.passages, state.vectors) == (100, 99)
+    assert parts.found("poison") == ["runbooks/7"]
+
+
+def test_an_embedder_that_is_down_is_asked_again_and_nothing_is_embedded_twice(
+    parts: Parts, key: BaseKey, writer: Writer
+) -> None:
+    writer.publish({f"{n}.md": text(f"Page {n}", body=f"word{n}\n") for n in range(40)})
+    parts.indexer.synchronise(key)
+    parts.embedder.down = True
+    with pytest.raises(EmbeddingFailure):
+        parts.indexer.embed_some()
+    parts.embedder.down = False
+    parts.embed_all()
+    assert len(parts.embedder.embedded) == len(set(parts.embedder.embedded)) == 40
+    writer.publish({"0.md": text("Page 0", tags="[x]", body="word0\n")})
+    parts.indexer.synchronise(key)
+    parts.embed_all()
+    assert len(parts.embedder.embedded) == 40  # the tag is not part of the text
+
+
+def test_a_lost_index_is_built_again_and_answers_as_before(
+    parts: Parts, home: Home, catalogue: Catalogue, key: BaseKey, writer: Writer
+) -> None:
+    writer.publish({f"{n}.md": text(f"Page {n}", body=f"heron word{n}\n") for n in range(8)})
+    parts.indexer.synchronise(key)
+    before = parts.found("heron")
+    parts.index.close()
+    shutil.rmtree(home.index_directory)
+    again = Parts(home, catalogue)
+    again.indexer.sweep()
+    assert again.found("heron") == before
+    again.index.close()
+
+
+def test_a_repository_that_vanished_is_an_alarm_and_its_index_is_kept(
+    parts: Parts, catalogue: Catalogue, key: BaseKey, writer: Writer, base_repository: Repository, tmp_path: Path
+) -> None:
+    writer.publish({"a.md": text("A", body="heron\n")})
+    parts.indexer.sweep()
+    away = tmp_path / "away.git"
+    base_repository.path.rename(away)
+    parts.indexer.sweep()
+    assert "missing" in catalogue.base(str(key)).alarm
+    assert parts.index.state(str(key)).passages == 1
+    assert parts.found("heron") == ["runbooks/a"]
+    away.rename(base_repository.path)
+    parts.indexer.sweep()
+    assert parts.found("heron") == ["runbooks/a"]
+    assert catalogue.base(str(key)).alarm == ""
+
+
+def test_an_empty_repository_in_place_of_a_base_sweeps_nothing_away(
+    parts: Parts, home: Home, catalogue: Catalogue, key: BaseKey, writer: Writer, base_repository: Repository
+) -> None:
+    writer.publish({f"{n}.md": text(f"Page {n}", body="heron\n") for n in range(5)})
+    parts.indexer.sweep()
+    shutil.rmtree(base_repository.path)
+    home.create_repository(key)
+    parts.indexer.sweep()
+    assert catalogue.base(str(key)).alarm
+    assert parts.index.state(str(key)).items == 5
+    assert len(parts.found("heron")) == 5
+
+
+def test_a_rewritten_branch_is_an_alarm_and_the_published_text_still_answers(
+    parts: Parts, catalogue: Catalogue, key: BaseKey, writer: Writer, base_repository: Repository
+) -> None:
+    writer.publish({"a.md": text("A", body="heron\n")})
+    head = writer.publish({"a.md": text("A", body="egret\n")})
+    parts.indexer.sweep()
+    old = base_repository.history(head)[0]
+    base_repository.move_ref("refs/heads/main", old, head)
+    parts.indexer.sweep()
+    assert catalogue.base(str(key)).alarm
+    assert parts.found("egret") == ["runbooks/a"]
+    base_repository.move_ref("refs/heads/main", head, old)
+    parts.indexer.sweep()
+    assert catalogue.base(str(key)).alarm == ""
+
+
+def test_one_broken_base_stops_no_other(parts: Parts, home: Home, key: BaseKey, writer: Writer) -> None:
+    home.create_repository(BaseKey("team:a", "broken"))
+    (home.repositories / "a" / "broken.git" / "HEAD").write_text("garbage\n")
+    writer.publish({"a.md": text("A", body="heron\n")})
+    parts.indexer.sweep()
+    assert parts.found("heron") == ["runbooks/a"]
+
+
+def test_whoever_waits_is_let_go_when_the_index_closes(parts: Parts) -> None:
+    outcome: list[BaseException] = []
+    started = threading.Event()
+
+    def never() -> bool:
+        started.set()
+        return False
+
+    def wait() -> None:
+        try:
+            parts.indexer.wait_until(never, 60)
+        except TimedOut as told:
+            outcome.append(told)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    assert started.wait(10)
+    parts.indexer.close()
+    waiting.join(10)
+    assert len(outcome) == 1
+
+
+def test_twenty_thousand_notices_converge_and_then_there_is_rest(parts: Parts, key: BaseKey, writer: Writer) -> None:
+    background = Background(parts.indexer)
+    background.start()
+    writer.publish({"a.md": text("A", body="heron\n")})
+    for _ in range(20_000):
+        background.notice(key)
+    assert parts.indexer.wait_until(lambda: parts.index.state(str(key)).head == writer.head, 20)
+    background.stop()
+    assert parts.found("heron") == ["runbooks/a"]
+
+
+def test_every_passage_of_an_item_is_in_scope_of_its_base_only(parts: Parts, key: BaseKey, writer: Writer) -> None:
+    writer.publish({"a.md": text("A", body="heron\n")})
+    parts.indexer.synchronise(key)
+    vector = np.asarray(parts.embedder.embed_query("heron"))
+    assert len(parts.index.score(Query("heron", (), vector), Scope({str(key): None})).item) == 1
+    assert len(parts.index.score(Query("heron", (), vector), Scope({"team:other/x": None})).item) == 0
