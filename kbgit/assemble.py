@@ -16,7 +16,7 @@ from kbgit.catalogue import Catalogue
 from kbgit.embedding.cache import VectorCache
 from kbgit.embedding.contract import Embedder
 from kbgit.embedding.factory import open_embedder
-from kbgit.errors import HomeLocked, KbgitError
+from kbgit.errors import EmbeddingFailure, HomeLocked, KbgitError
 from kbgit.home import Home
 from kbgit.index.contract import Index
 from kbgit.index.embedded import EmbeddedIndex
@@ -119,7 +119,7 @@ def open_runtime(
         accounts = home.accounts()
         catalogue = home.catalogue()
         settings = home.settings
-        embedder = open_embedder(settings.embedder, home.models, settings.embedding_threads, api_key)
+        embedder, embedding_problem = _embedder(home, api_key)
         cache = VectorCache(home.path / "vectors.sqlite")
         index = EmbeddedIndex(
             home.index_directory,
@@ -130,6 +130,7 @@ def open_runtime(
             postings_memory_bytes=settings.postings_memory_mb << 20,
         )
         indexer = Indexer(home, catalogue, index, embedder, cache, progress)
+        indexer.embedding_problem = embedding_problem
         background = Background(indexer)
         watcher = Watcher(
             home.repositories,
@@ -169,3 +170,13 @@ def open_runtime(
         _background=background,
         _watcher=watcher,
     )
+
+
+def _embedder(home: Home, api_key: str | None) -> tuple[Embedder | None, str | None]:
+    """The embedder of the settings; or None and why it cannot be used: a home without its model still answers by words."""
+    settings = home.settings
+    try:
+        return open_embedder(settings.embedder, home.models, settings.embedding_threads, api_key), None
+    except EmbeddingFailure as error:
+        log.warning("search is lexical until the next start: %s", error.message)
+        return None, error.message

@@ -357,8 +357,8 @@ class Background:
             while not self._stopping.is_set():
                 try:
                     if not self._indexer.embed_some():
-                        self._indexer.embedding_problem = None
                         break
+                    self._indexer.embedding_problem = None
                 except EmbeddingFailure as error:
                     # A remote model may be back later; until then search says that it is lexical only.
                     self._indexer.embedding_problem = error.message

@@ -129,13 +129,14 @@ class Bases:
             raise InvalidRequest(
                 f"permanent deletion needs the base's name in full: {base.key.slug!r}", {"field": "name"}
             )
-        # From here on the base is gone: a crash leaves its repository in `deleting`, and the next start goes on.
-        doomed = doomed_path(self._home, base.key)
-        doomed.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(doomed, ignore_errors=True)
-        self._indexer.forget(base.key)
-        repository.path.rename(doomed)
-        self.finish_purge(base.key)
+        with self._writing.alone(base.key):
+            # From here on the base is gone: a crash leaves its repository in `deleting`, and the next start goes on.
+            doomed = doomed_path(self._home, base.key)
+            doomed.parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(doomed, ignore_errors=True)
+            self._indexer.forget(base.key)
+            repository.path.rename(doomed)
+            self.finish_purge(base.key)
         self._accounts.record(caller.user, "base_purged", {"base": str(base.key), "items": preview.items})
         return preview
 

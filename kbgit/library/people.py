@@ -152,13 +152,11 @@ class People:
     # Tokens
 
     def tokens(self, caller: Principal, user: str | None = None) -> list[Token]:
-        """The caller's tokens; for an administrator also those of `user`, for an operator everybody's."""
-        if caller.operator:
-            return self._accounts.tokens(user)
+        """The caller's tokens; for an administrator also those of `user`, for an operator everybody's. Raises `NotFound`."""
         if user is not None and user != caller.user:
             require(caller, Action.ADMINISTER_HOME, HOME)
-            return self._accounts.tokens(user)
-        return self._accounts.tokens(caller.user)
+            self._accounts.require_user(user)
+        return self._accounts.tokens(user if caller.operator else user or caller.user)
 
     def create_token(
         self,
@@ -218,6 +216,7 @@ class People:
         if space is not None:
             if spaces is not None and space not in spaces:
                 raise SpaceNotFound(f"there is no space {space[:200]!r}", {"space": space[:200]})
+            self._accounts.require_space(space)
             spaces, is_home = {space}, False
         if spaces is not None and not spaces and not is_home:
             raise Forbidden("the audit log is for those who manage members or the home", {"rule": "owner or admin"})

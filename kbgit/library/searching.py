@@ -128,7 +128,7 @@ class Searching:
         if request.mode is Mode.LEXICAL:
             return None, None
         if self._embedder is None:
-            return None, "no embedder is configured"
+            return None, self._indexer.embedding_problem or "no embedder is configured"
         if not any(self._index.state(str(base.key)).vectors for base in bases):
             return None, "no passage searched has a vector yet"
         if not request.query.strip():

@@ -12,6 +12,7 @@ import time
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -211,6 +212,10 @@ class Writing:
 
     # The one way to the branch
 
+    def alone(self, key: BaseKey) -> AbstractContextManager[object]:
+        """A context in which nobody writes to the base through this library."""
+        return self._queues[str(key)]
+
     def _commit(
         self,
         key: BaseKey,
@@ -219,8 +224,8 @@ class Writing:
         message: str,
         via: Via,
     ) -> Receipt:
-        repository = self._indexer.repository(key)
-        with self._queues[str(key)]:
+        with self.alone(key):
+            repository = self._indexer.repository(key)
             for _ in range(_ATTEMPTS):
                 self._catalogue.add_base(key)
                 base = self._indexer.published(self._catalogue.base(str(key)))

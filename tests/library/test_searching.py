@@ -166,6 +166,16 @@ def test_without_an_embedder_every_mode_falls_back_to_lexical_and_says_so(
     assert answer.as_json()["mode"] == mode
 
 
+def test_an_embedder_that_cannot_be_opened_leaves_search_by_words_and_says_why(
+    home: Home, runtime_of: Callable[..., Runtime]
+) -> None:
+    runtime = runtime_of(home, embedder="openai:http://127.0.0.1:9/v1#none")
+    answer = search(runtime, "anything")
+    assert answer.mode_used is Mode.LEXICAL
+    assert answer.fallback_reason
+    assert runtime.library.status(OPERATOR).embedding_problem == answer.fallback_reason
+
+
 def test_what_has_no_vector_yet_is_found_by_its_words(runtime: Runtime, imported: Callable[..., BaseKey]) -> None:
     key = imported({"a.md": text("Old", body="heron\n")})
     repository = runtime.home.repository(key)
