@@ -12,7 +12,9 @@ import pytest
 
 from kbgit import config
 from kbgit.cli import main
+from kbgit.errors import KbgitError
 from kbgit.library import SearchRequest
+from kbgit.web.openapi import DOCUMENT
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -64,3 +66,26 @@ def test_every_layer_is_in_the_page_of_design_decisions() -> None:
         if path.name.startswith("_") or (path.suffix != ".py" and not path.is_dir()):
             continue
         assert f"`{path.stem}`" in page, f"docs/design.md does not say where kbgit/{path.name} belongs"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "summary"),
+    [
+        (method.upper(), path, operation["summary"])
+        for path, operations in DOCUMENT["paths"].items()
+        for method, operation in operations.items()
+        if method != "parameters"
+    ],
+)
+def test_every_endpoint_is_documented_with_what_it_does(method: str, path: str, summary: str) -> None:
+    assert f"| `{method} {path}` | {summary} |" in (ROOT / "docs" / "api.md").read_text("utf-8")
+
+
+def test_every_error_code_is_documented_with_its_status() -> None:
+    page = (ROOT / "docs" / "api.md").read_text("utf-8")
+    found = list(KbgitError.__subclasses__())
+    while found:
+        error = found.pop()
+        found += error.__subclasses__()
+        if error.__module__ == "kbgit.errors":
+            assert f"| `{error.code}` | {error.http_status} |" in page
