@@ -379,8 +379,8 @@ class Catalogue:
     def revisions_of_files(self, base: str, files: Collection[tuple[str, str]], *, until: int) -> list[RevisionRow]:
         """For each item that was one of `files` (path, blob) at a position up to `until`, the latest such revision."""
         sql = (
-            "SELECT revisions.*, max(position) FROM revisions CROSS JOIN wanted ON wanted.path = revisions.path"
-            " AND wanted.blob = revisions.blob WHERE base = ? AND position <= ? GROUP BY item_id, revisions.path"
+            "SELECT *, max(position) FROM revisions WHERE base = ? AND position <= ?"
+            " AND (path, blob) IN (SELECT path, blob FROM wanted) GROUP BY item_id, path"
         )
         return [revision_row(row) for row in self._joined("path, blob", files, sql, (base, until))]
 

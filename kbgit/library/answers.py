@@ -17,13 +17,14 @@ from kbgit.rows import BaseRow
 
 @dataclass(frozen=True, slots=True)
 class PassageHit:
-    """A passage of a found item. `content` is None where none was asked for."""
+    """A passage of a found item. `content` is None where none was asked for; `quote_hash` is of the cited lines."""
 
     citation: Citation
     section: tuple[str, ...]
     lines: tuple[int, int]
     score: float
     content: str | None
+    quote_hash: str
 
     def as_json(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -33,6 +34,7 @@ class PassageHit:
             "lines": list(self.lines),
             "score": round(self.score, 6),
             "content": self.content,
+            "quote_hash": self.quote_hash,
         }
 
 
@@ -52,6 +54,7 @@ class SearchResult:
     number: int
     published_at: int
     tags: tuple[str, ...]
+    quote_hash: str
     more_passages: tuple[PassageHit, ...] = ()
     explanation: Mapping[str, Any] | None = None
 
@@ -78,6 +81,7 @@ class SearchResult:
             "revision_number": self.number,
             "published_at": rfc3339(self.published_at),
             "tags": list(self.tags),
+            "quote_hash": self.quote_hash,
         }
         if self.more_passages:
             found["more_passages"] = [passage.as_json() for passage in self.more_passages]

@@ -22,6 +22,7 @@ from kbgit.index.contract import Index, IndexedPassage, Query, Scope, Scores
 from kbgit.indexer import Indexer
 from kbgit.item import parse_document
 from kbgit.library.answers import Freshness, PassageHit, SearchResponse, SearchResult
+from kbgit.library.citing import quote_hash
 from kbgit.library.request import Content, SearchRequest
 from kbgit.library.sight import Sight
 from kbgit.ranking import Legs, Mode, RankedItem, fused, item_ranks, normalised, ranked
@@ -191,7 +192,8 @@ class Searching:
             passage = scores.passage(row)
             text = passage.text if request.content is Content.PASSAGE else None
             citation = Citation(item.item_id, item.revision, passage.lines)
-            more.append(PassageHit(citation, passage.section, passage.lines, float(score[row]), text))
+            hashed = quote_hash(passage.text)
+            more.append(PassageHit(citation, passage.section, passage.lines, float(score[row]), text, hashed))
         return SearchResult(
             item_id=item.item_id,
             revision=item.revision,
@@ -205,6 +207,7 @@ class Searching:
             number=item.number,
             published_at=item.published_at,
             tags=item.tags,
+            quote_hash=quote_hash(best.text),
             more_passages=tuple(more),
             explanation=explain.of(hit.ranked.rows[0]) if explain else None,
         )
