@@ -15,6 +15,7 @@ from functools import partial
 from kbgit.admission import Limits, Problem
 from kbgit.base import BaseKey
 from kbgit.catalogue import Catalogue
+from kbgit.embedding.batch import embed_batch
 from kbgit.embedding.cache import VectorCache
 from kbgit.embedding.contract import Embedder, Vectors
 from kbgit.errors import BaseNotFound, EmbeddingFailure, GitFailure, HistoryRewritten, KbgitError, TimedOut
@@ -266,25 +267,9 @@ class Indexer:
             self._changed.notify_all()
 
     def _vectors(self, texts: Mapping[str, str]) -> dict[str, Vectors]:
-        """Embed a batch. If it fails, one text at a time: a text that alone fails is set aside, and the others go on.
-
-        Raises `EmbeddingFailure` when every text fails: then it is the embedder.
-        """
+        """Embed a batch; a text that alone cannot be embedded is set aside, and found by its words only."""
         assert self._embedder is not None
-        try:
-            return dict(zip(texts, self._embedder.embed_passages(list(texts.values())), strict=True))
-        except EmbeddingFailure:
-            if len(texts) == 1:
-                raise
-        found: dict[str, Vectors] = {}
-        failed: dict[str, EmbeddingFailure] = {}
-        for key, text in texts.items():
-            try:
-                found[key] = self._embedder.embed_passages([text])[0]
-            except EmbeddingFailure as error:
-                failed[key] = error
-        if not found:
-            raise next(iter(failed.values()))
+        found, failed = embed_batch(self._embedder, texts)
         for key, failure in failed.items():
             log.error("passage %s cannot be embedded and is found by its words only: %s", key[:12], failure.message)
         self._unembeddable |= failed.keys()

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kbgit.embedding.batch import embed_batch
 from kbgit.embedding.cache import VectorCache
 from kbgit.embedding.contract import Embedder, Vectors
 from kbgit.errors import EmbeddingFailure
@@ -93,12 +94,17 @@ class MemorySearch:
 
     # Vectors
 
-    def pending(self, project: ProjectKey, limit: int = _EMBEDDING_BATCH) -> Mapping[str, str]:
-        """Texts of a project that have no vector yet, by vector key, the newest first."""
+    def pending(self, project: ProjectKey, limit: int | None = None) -> Mapping[str, str]:
+        """Texts of a project that have no vector yet, by vector key, the newest first; at most `limit`, or a batch."""
         if self._embedder is None:
             return {}
-        texts = self._index.pending_vectors(str(project), limit + len(self._unembeddable)).texts
+        most = (_EMBEDDING_BATCH if limit is None else limit) + len(self._unembeddable)
+        texts = self._index.pending_vectors(str(project), most).texts
         return {key: text for key, text in texts.items() if key not in self._unembeddable}
+
+    def awaited(self, project: ProjectKey) -> Collection[str]:
+        """The keys of all vectors that a project lacks."""
+        return self._index.pending_vectors(str(project), self._index.state(str(project)).passages).texts.keys()
 
     def embedded(self, texts: Mapping[str, str]) -> dict[str, Vectors]:
         """The vectors of `texts`; a text that alone cannot be embedded is set aside, and found by its words only.
@@ -107,20 +113,7 @@ class MemorySearch:
         """
         if self._embedder is None or not texts:
             return {}
-        try:
-            return dict(zip(texts, self._embedder.embed_passages(list(texts.values())), strict=True))
-        except EmbeddingFailure:
-            if len(texts) == 1:
-                raise
-        found: dict[str, Vectors] = {}
-        failed: dict[str, EmbeddingFailure] = {}
-        for key, text in texts.items():
-            try:
-                found[key] = self._embedder.embed_passages([text])[0]
-            except EmbeddingFailure as error:
-                failed[key] = error
-        if not found:
-            raise next(iter(failed.values()))
+        found, failed = embed_batch(self._embedder, texts)
         for key, failure in failed.items():
             log.error("a memory passage, %s, cannot be embedded: %s", key[:12], failure.message)
         self._unembeddable |= failed.keys()

@@ -78,7 +78,7 @@ class MemoryStore:
         require(caller, Action.WRITE_MEMORY, record.project.space)
         project = self._project(record.project)
         with project.changing():
-            if len(project.files.read().records) >= self._limits.records_per_project:
+            if len(_alive(project.files.read(), self._clock()).records) >= self._limits.records_per_project:
                 limit = self._limits.records_per_project
                 raise TooLarge(f"a project has at most {limit} records; forget some", {"limit": limit})
             project.files.write(record)
@@ -225,13 +225,14 @@ class MemoryStore:
         """Remove the files, index entries and vectors of working records whose time is over. How many there were."""
         forgotten: list[MemoryRecord] = []
         for project in self._all():
-            now = self._clock()
-            expired = [record for record in project.files.read().records.values() if record.is_expired(now)]
-            if expired:
-                with project.changing():
-                    project.files.remove([record.id for record in expired])
-                    self._current(project)
-                forgotten += expired
+            with self._reported(project):
+                now = self._clock()
+                expired = [record for record in project.files.read().records.values() if record.is_expired(now)]
+                if expired:
+                    with project.changing():
+                        project.files.remove([record.id for record in expired])
+                        self._current(project)
+                    forgotten += expired
         self._search.erase(forgotten)
         return len(forgotten)
 
@@ -241,7 +242,7 @@ class MemoryStore:
         self.forget_expired()
         kept: list[MemoryRecord] = []
         for project in self._all():
-            with project.changing():
+            with self._reported(project), project.changing():
                 project.files.sweep()
                 kept += project.files.read().records.values()
         self._search.prune(kept)
@@ -249,13 +250,21 @@ class MemoryStore:
     def embed_some(self) -> bool:
         """Embed one batch of passages that have no vector. Whether there may be more. Raises `EmbeddingFailure`."""
         for project in self._all():
-            with project.lock:
+            with self._reported(project):
                 self._current(project)
-            if self._embed(project, None):
-                return True
+                if self._embed(project, None):
+                    return True
         return False
 
     # Inside
+
+    @contextmanager
+    def _reported(self, project: _Project) -> Iterator[None]:
+        """Upkeep goes on with the others where one project's files fail."""
+        try:
+            yield
+        except HomeProblem as error:
+            log.error("%s: %s", project.key, error.message)
 
     def _project(self, key: ProjectKey) -> _Project:
         with self._lock:
@@ -305,17 +314,17 @@ class MemoryStore:
 
     def _embed(self, project: _Project, wanted: set[str] | None) -> bool:
         """Embed passages of a project that have no vector, or the `wanted` of them. Whether there were any."""
-        pending = (
-            self._search.pending(project.key) if wanted is None else self._search.pending(project.key, len(wanted))
-        )
+        pending = self._search.pending(project.key, None if wanted is None else len(wanted))
         texts = {key: text for key, text in pending.items() if wanted is None or key in wanted}
+        if not texts:
+            return False
         vectors = self._search.embedded(texts)
         with project.lock:
             # Only of what is still there: a record may have been forgotten while its vector was made.
             self._current(project)
-            awaited = self._search.pending(project.key, len(pending))
+            awaited = self._search.awaited(project.key)
             self._search.keep(project.key, {key: vector for key, vector in vectors.items() if key in awaited})
-        return bool(texts)
+        return True
 
     def _holding(self, record_id: str, caller: Principal) -> _Project:
         """The project that has the record's file, among those the caller may see."""

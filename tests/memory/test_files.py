@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kbgit.errors import HomeProblem, TooLarge
-from kbgit.memory import MemoryLimits, MemoryRecord, NewRecord, ProjectKey
+from kbgit.memory import MemoryKind, MemoryLimits, MemoryRecord, NewRecord, ProjectKey
 from kbgit.memory.files import MOST_DOCUMENTS, ProjectFiles, projects_in, spaces_in
 from kbgit.memory.records import new_record
 from tests.memory.conftest import ADA, START, Memory, Opener
@@ -108,6 +108,10 @@ def test_a_project_that_cannot_be_listed_is_reported_not_empty(memory: Memory, m
     assert [record.id for record in page.records] == [kept.id]
     assert [(problem.project.slug, problem.file) for problem in page.problems] == [("closed", "")]
     assert [hit.record.id for hit in memory.store.search("one", ADA).hits] == [kept.id]
+    brief = memory.store.remember(NewRecord("open", "For now.", MemoryKind.WORKING), ADA)
+    memory.clock.now += 15 * 86_400
+    memory.store.sweep()  # goes on with the others
+    assert f"~ada/open/{brief.id}.md" not in memory.files
 
 
 def test_no_link_is_followed_to_a_project(memory: Memory) -> None:

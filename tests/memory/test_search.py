@@ -185,6 +185,25 @@ def test_a_sweep_erases_vectors_of_records_that_are_gone(memory: Memory) -> None
     assert memory.cache.count(HashingEmbedder.fingerprint) == 1
 
 
+def test_a_vector_made_for_what_was_forgotten_meanwhile_is_not_kept(open_memory: Opener) -> None:
+    forgotten: list[str] = []
+
+    class SlowEmbedder(HashingEmbedder):
+        def embed_passages(self, texts: Sequence[str]) -> Vectors:
+            if any("secret" in text for text in texts):
+                (record,) = memory.store.records(ADA, query="secret").records
+                memory.store.forget(record.id, ADA)
+                forgotten.append(record.id)
+            return super().embed_passages(texts)
+
+    memory = open_memory(SlowEmbedder())
+    remember(memory, "The crane moves.")
+    record = remember(memory, "A secret.")
+    assert forgotten == [record.id]
+    assert memory.cache.count(HashingEmbedder.fingerprint) == 1
+    assert not any(record.id in ids for ids in indexed(memory).values())
+
+
 def test_spaces_are_searched_together_and_apart(memory: Memory) -> None:
     mine = remember(memory, "The crane moves.")
     ours = memory.store.remember(NewRecord("plan", "The crane stands.", space=TEAM), BEN)
@@ -193,7 +212,7 @@ def test_spaces_are_searched_together_and_apart(memory: Memory) -> None:
     assert set(found(memory, "crane", project="plan")) == {mine.id, ours.id}
 
 
-@given(st.text(max_size=60))
+@given(st.text(max_size=60) | st.text(st.characters(categories=["Cs", "Lu"]), max_size=9))
 @settings(max_examples=60, deadline=None)
 def test_any_query_is_answered_with_scores_from_0_to_1(query: str) -> None:
     search = MemorySearch(MemoryIndex(64), HashingEmbedder(), None)

@@ -262,6 +262,13 @@ def test_a_working_record_is_gone_when_its_time_is_over(memory: Memory) -> None:
     assert memory.store.forget_expired() == 0
 
 
+def test_what_has_expired_takes_no_room(open_memory: Opener) -> None:
+    memory = open_memory(limits=MemoryLimits(records_per_project=1))
+    remember(memory, "For now.", kind=MemoryKind.WORKING, lifetime_seconds=60)
+    memory.clock.now += 60
+    remember(memory, "For ever.")
+
+
 # Links
 
 
