@@ -356,9 +356,9 @@ class Accounts:
 
 
 def _space_of(details: Mapping[str, object]) -> str | None:
-    """The space that an event is about: named, or that of its base."""
-    base = details.get("base")
-    space = details.get("space") or (base.rpartition("/")[0] if isinstance(base, str) else None)
+    """The space that an event is about: named, or that of its base or project."""
+    inside = details.get("base") or details.get("project")
+    space = details.get("space") or (inside.rpartition("/")[0] if isinstance(inside, str) else None)
     return str(space) if space else None
 
 

@@ -187,7 +187,9 @@ def _check_log(repository: Repository, source: str) -> None:
     """Raises `InvalidRequest` unless the branch that came contains what the log that came with it says was published."""
     head, logged = repository.head(), logged_head(repository)
     if head is None or logged is None or not repository.is_ancestor(logged, head):
-        raise InvalidRequest(f"{source}: its publication log is not that of its branch, so nothing can be restored from it")
+        raise InvalidRequest(
+            f"{source}: its publication log is not that of its branch, so nothing can be restored from it"
+        )
 
 
 def refused(problems: tuple[Problem, ...]) -> PushRefused:

@@ -356,6 +356,8 @@ class Background:
     def _guarded(self, step: Callable[[], None]) -> None:
         try:
             step()
+        except BaseNotFound:
+            log.debug("a base was destroyed before its notice was looked at")
         except KbgitError as error:
             log.error("indexing: %s", error.message)
         except Exception:  # a fault of ours must not end the thread that every base depends on

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from kbgit import config
-from kbgit.cli import main
+from kbgit.cli.program import program
 from kbgit.errors import KbgitError
 from kbgit.library import SearchRequest
 from kbgit.web.openapi import DOCUMENT
@@ -41,7 +41,7 @@ def test_every_setting_is_in_the_table_of_settings_with_its_default(row: config.
     assert f"| `{row.name}` | {shown} | {row.help} |" in page
 
 
-@pytest.mark.parametrize("name", sorted(commands(main)))
+@pytest.mark.parametrize("name", sorted(commands(program)))
 def test_every_command_is_named_in_the_documentation(name: str) -> None:
     assert name in EVERYTHING
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Any, ClassVar
 
 import click
 
-from kbgit.access import personal_space
+from kbgit.accounts import Accounts
 from kbgit.base import BaseKey
 from kbgit.cli import render
-from kbgit.cli.base_names import chosen_key
+from kbgit.cli.base_names import key_named, new_base_key
 from kbgit.cli.client import reach
 from kbgit.cli.homes import owner_of
 from kbgit.cli.lazy import Entry, LazyGroup
@@ -28,15 +27,21 @@ class BaseCommands(LazyGroup):
         "import": Entry("kbgit.cli.base_new:import_base", "Make a base of a directory or a Git repository."),
         "list": Entry("kbgit.cli.base:list_bases", "List the bases."),
         "show": Entry("kbgit.cli.base:show", "Show a base: counts, freshness, problems."),
+        "update": Entry("kbgit.cli.base_life:update", "Change the settings of a base."),
+        "archive": Entry("kbgit.cli.base_life:archive", "Suspend search and unpinned reads of a base."),
+        "restore": Entry("kbgit.cli.base_life:restore", "Bring an archived base back."),
+        "export": Entry("kbgit.cli.base_life:export", "Write a base into a Git bundle."),
+        "delete": Entry("kbgit.cli.base_life:delete", "Destroy a base and all that was made of it."),
         "accept-rewrite": Entry("kbgit.cli.base_rewrite:accept_rewrite", "Publish a history that was rewritten."),
     }
 
 
-@click.group(cls=BaseCommands, short_help="Create, import, list and show bases.")
+@click.group(cls=BaseCommands, short_help="Create, change, export and delete bases.")
 def base() -> None:
     """Bases are named collections of items. Each is a Git repository of its own, in a space.
 
-    A base is named by its slug, or by space/slug where the slug alone would not say which.
+    A base is named by its slug, or by space/slug where the slug alone would not say which. A space is named by its
+    key, team:platform or personal:ada, or in short platform or ~ada.
 
     \b
     Examples:
@@ -77,21 +82,18 @@ def show(session: Session, name: str, as_json: bool) -> None:
       kbgit base show team:platform/runbooks --json
     """
     with reach(session) as client:
-        keys = [BaseKey.parse(row["key"]) for row in client.bases()["bases"]]
-        found = client.base(chosen_key(keys, name))
+        found = client.base(key_named(client, name))
     answer(found, render.base(found), as_json=as_json)
 
 
-def new_key(home: Home, slug: str, space: str | None) -> tuple[BaseKey, str]:
+def new_key(home: Home, accounts: Accounts, name: str, space: str | None) -> tuple[BaseKey, str]:
     """The key of a base to be made, and the owner of the home, on whose behalf. Raises `InvalidName`, `SpaceNotFound`.
 
-    `space/slug` names the space as well; without any it is the owner's personal one.
+    `name` is a slug, or space/slug; without a space it is the owner's personal one.
     """
-    with closing(home.accounts()) as accounts:
-        owner = owner_of(home, accounts)
-        named, _, slug = slug.rpartition("/")
-        key = BaseKey(space or named or personal_space(owner), slug)
-        accounts.require_space(key.space)
+    owner = owner_of(home, accounts)
+    key = new_base_key(name, space, lambda: owner)
+    accounts.require_space(key.space)
     return key, owner
 
 

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import json
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
-from typing import IO, Any, Protocol, Self
+from typing import Protocol, Self
 
 from kbgit.base import BaseKey
-from kbgit.cli.errors import ServerUnreachable
 from kbgit.cli.homes import home_of
+from kbgit.cli.http_client import HttpClient, Json, opener
 from kbgit.cli.lazy import load
 from kbgit.cli.session import Session
-from kbgit.errors import HomeLocked, HomeProblem, KbgitError
+from kbgit.errors import HomeLocked, HomeProblem
 from kbgit.home import Home
 
-Json = dict[str, Any]
-
 SERVER_FILE = "server.json"
-_ANSWER_SECONDS = 90.0  # a search may wait for a commit
 _HEALTH_SECONDS = 3.0
 _LOCK_SECONDS = 10.0
 _LOCK_POLL_SECONDS = 0.1
@@ -68,115 +62,105 @@ class Client(Protocol):
         """How things stand."""
         ...
 
+    def items(self, key: BaseKey, status: str | None, prefix: str, cursor: str | None, limit: int) -> Json:
+        """A page of a base's items."""
+        ...
 
-class HttpClient:
-    """A kbgit server. `is_local` says that it runs on this machine, so that no proxy may come between."""
+    def create_item(self, key: BaseKey, body: Json) -> Json:
+        """A new item of a base."""
+        ...
 
-    def __init__(self, url: str, token: str, *, is_local: bool) -> None:
-        self.origin = f"the server at {url}"
-        self._url = url
-        self._token = token
-        self._opener = _opener(is_local=is_local)
+    def update_item(self, item_id: str, base: str | None, expected: str, body: Json) -> Json:
+        """Change what `body` names of an item that is at revision `expected`."""
+        ...
 
-    def search(self, body: Json) -> Json:
-        """POST /api/v1/knowledge/search."""
-        return self._ask("/api/v1/knowledge/search", {}, body)
+    def move_item(self, item_id: str, base: str | None, verb: str, expected: str | None) -> Json:
+        """`publish`, `unpublish`, `archive` or `restore` an item."""
+        ...
 
-    def read(self, item_id: str, revision: str | None, base: str | None) -> Json:
-        """GET /api/v1/knowledge/item."""
-        return self._ask("/api/v1/knowledge/item", {"id": item_id, "revision": revision, "base": base})
+    def delete_item(self, item_id: str, base: str | None, expected: str | None) -> Json:
+        """Remove an item's file."""
+        ...
 
-    def resolve(self, reference: str, base: str | None) -> Json:
-        """GET /api/v1/knowledge/resolve."""
-        return self._ask("/api/v1/knowledge/resolve", {"reference": reference, "base": base})
+    def create_base(self, key: BaseKey, settings: Json) -> Json:
+        """A new base."""
+        ...
 
-    def revisions(self, item_id: str, base: str | None, cursor: str | None, limit: int) -> Json:
-        """GET /api/v1/knowledge/item/revisions."""
-        asked = {"id": item_id, "base": base, "cursor": cursor, "limit": str(limit)}
-        return self._ask("/api/v1/knowledge/item/revisions", asked)
+    def update_base(self, key: BaseKey, settings: Json) -> Json:
+        """Change settings of a base. Returns the base as it is then."""
+        ...
 
-    def diff(self, item_id: str, old: str, new: str, base: str | None) -> Json:
-        """GET /api/v1/knowledge/item/diff."""
-        return self._ask("/api/v1/knowledge/item/diff", {"id": item_id, "from": old, "to": new, "base": base})
+    def move_base(self, key: BaseKey, verb: str) -> Json:
+        """`archive` or `restore` a base. Returns it as it is then."""
+        ...
 
-    def bases(self) -> Json:
-        """GET /api/v1/bases."""
-        return self._ask("/api/v1/bases", {})
+    def delete_base(self, key: BaseKey, name: str, *, dry_run: bool) -> Json:
+        """Destroy a base, whose slug is `name`; as a dry run, say what that would take."""
+        ...
 
-    def base(self, key: BaseKey) -> Json:
-        """GET /api/v1/bases/<space>/<slug>."""
-        return self._ask(f"/api/v1/bases/{urllib.parse.quote(key.space, safe='')}/{key.slug}", {})
-
-    def status(self) -> Json:
-        """GET /api/v1/status."""
-        return self._ask("/api/v1/status", {})
-
-    def _ask(self, path: str, parameters: dict[str, str | None], body: Json | None = None) -> Json:
-        query = urllib.parse.urlencode({name: value for name, value in parameters.items() if value is not None})
-        request = urllib.request.Request(
-            f"{self._url}{path}?{query}" if query else f"{self._url}{path}",
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {self._token}", "Accept": "application/json"},
-        )
-        if body is not None:
-            request.add_header("Content-Type", "application/json")
-        try:
-            with self._opener.open(request, timeout=_ANSWER_SECONDS) as answer:
-                found = _json_object(answer)
-        except urllib.error.HTTPError as error:
-            with error:
-                raise self._refusal(error) from None
-        except (OSError, HTTPException) as error:
-            reason = error.reason if isinstance(error, urllib.error.URLError) else error
-            raise ServerUnreachable(f"{self.origin} does not answer: {reason}") from None
-        if found is None:
-            raise ServerUnreachable(f"{self.origin} answers, but not as a kbgit server does")
-        return found
-
-    def _refusal(self, answer: urllib.error.HTTPError) -> KbgitError:
-        """The error that the server answered with; its class is found by its code."""
-        told = (_json_object(answer) or {}).get("error")
-        if not isinstance(told, dict) or not isinstance(told.get("code"), str):
-            return ServerUnreachable(f"{self.origin} answers {answer.code} {answer.reason}, not as a kbgit server does")
-        code, message, details = told["code"], str(told.get("message", "")), told.get("details")
-        kind = _kinds().get(code)
-        if kind is None:
-            kind = type("ServerError", (KbgitError,), {"code": code, "http_status": answer.code})
-        # Past the constructor: some kinds take what they were made from, and here is only what they became.
-        error: KbgitError = kind.__new__(kind)
-        KbgitError.__init__(error, message, details if isinstance(details, dict) else {})
-        return error
+    def export_base(self, key: BaseKey) -> Iterator[bytes]:
+        """A base as a Git bundle, in pieces."""
+        ...
 
 
-def _kinds() -> dict[str, type[KbgitError]]:
-    """Every kind of error by its code."""
-    found: dict[str, type[KbgitError]] = {}
-    pending: list[type[KbgitError]] = [KbgitError]
-    while pending:
-        kind = pending.pop()
-        found.setdefault(kind.code, kind)
-        pending += kind.__subclasses__()
-    return found
+class Administration(Protocol):
+    """The accounts of a home, as one caller sees them."""
 
+    def me(self) -> Json:
+        """Who the caller is."""
+        ...
 
-def _json_object(answer: IO[bytes]) -> Json | None:
-    try:
-        found = json.loads(answer.read())
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
+    def users(self) -> Json:
+        """Every user."""
+        ...
 
+    def add_user(self, name: str, *, administrator: bool) -> Json:
+        """A new user."""
+        ...
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect would carry the token to whatever address it names."""
+    def remove_user(self, name: str) -> Json:
+        """Close a user's account."""
+        ...
 
-    def redirect_request(self, *_: object) -> None:
-        return None
+    def spaces(self) -> Json:
+        """The spaces that the caller may know."""
+        ...
 
+    def create_team(self, name: str, owner: str | None) -> Json:
+        """A new team space."""
+        ...
 
-def _opener(*, is_local: bool) -> urllib.request.OpenerDirector:
-    proxies = [urllib.request.ProxyHandler({})] if is_local else []
-    return urllib.request.build_opener(_NoRedirects, *proxies)
+    def members(self, space: str) -> Json:
+        """Who is in a space."""
+        ...
+
+    def set_member(self, space: str, user: str, role: str) -> Json:
+        """Give a user a role."""
+        ...
+
+    def remove_member(self, space: str, user: str) -> Json:
+        """Take a user out of a team."""
+        ...
+
+    def tokens(self, user: str | None) -> Json:
+        """Tokens, never their text."""
+        ...
+
+    def create_token(self, body: Json) -> Json:
+        """A new token, and its text."""
+        ...
+
+    def revoke_token(self, token_id: str) -> Json:
+        """End a token."""
+        ...
+
+    def audit(self, space: str | None, cursor: str | None, limit: int) -> Json:
+        """A page of the audit log."""
+        ...
+
+    def explain(self, user: str, action: str, space: str, base: str | None) -> Json:
+        """Whether a user may do something, and the rule that says so."""
+        ...
 
 
 # Which of the two
@@ -195,7 +179,7 @@ def running_server(home: Home) -> RunningServer | None:
     try:
         told = json.loads((home.path / SERVER_FILE).read_text("utf-8"))
         found = RunningServer(str(told["url"]), int(told["pid"]))
-        with _opener(is_local=True).open(f"{found.url}/healthz", timeout=_HEALTH_SECONDS):
+        with opener(is_local=True).open(f"{found.url}/healthz", timeout=_HEALTH_SECONDS):
             return found
     except (OSError, HTTPException, ValueError, KeyError, TypeError):
         return None
@@ -268,3 +252,26 @@ def reach(session: Session, *, embed: bool = False) -> Iterator[Client]:
     with reached as client:
         client.bring_up_to_date(embed=embed)
         yield client
+
+
+class OpenedAccounts(Administration, Protocol):
+    """The accounts of a home in this process; see `kbgit.cli.operator`. Leaving its context closes them."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+@contextmanager
+def administer(session: Session) -> Iterator[Administration]:
+    """The accounts of --server, as the holder of its token; else those of the home, as its operator.
+
+    Accounts have no owning process, so whoever holds the home opens them beside its server, and what changes counts
+    from the server's next request on.
+    """
+    if session.server is not None:
+        yield HttpClient(session.server, session.token, is_local=False)
+        return
+    opened: OpenedAccounts = load("kbgit.cli.operator:open_accounts")(home_of(session))
+    with opened as accounts:
+        yield accounts

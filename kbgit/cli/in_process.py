@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from kbgit.access import Principal
 from kbgit.assemble import Runtime, open_runtime
-from kbgit.base import BaseKey
+from kbgit.base import Admission, BaseKey, BaseStatus
 from kbgit.cli import terminal
-from kbgit.cli.client import Json
 from kbgit.cli.homes import owner_of
+from kbgit.cli.http_client import Json
 from kbgit.errors import EmbeddingFailure, KbgitError
 from kbgit.home import Home
+from kbgit.importing import BaseOptions
 from kbgit.indexer import Progress
-from kbgit.library import SearchRequest
+from kbgit.item import ItemStatus
+from kbgit.library import Draft, SearchRequest
 from kbgit.publish import rebuild
+from kbgit.revision import Via
+
+_ITEM_VERBS = {
+    "publish": ItemStatus.PUBLISHED,
+    "unpublish": ItemStatus.DRAFT,
+    "archive": ItemStatus.ARCHIVED,
+    "restore": ItemStatus.PUBLISHED,
+}
+_BASE_VERBS = {"archive": BaseStatus.ARCHIVED, "restore": BaseStatus.ACTIVE}
 
 
 class HomeClient:
@@ -23,7 +35,9 @@ class HomeClient:
         self.origin = f"the home {runtime.home.path}, opened by this command"
         self._runtime = runtime
         self._progress = progress
-        self._caller = runtime.accounts.principal(owner_of(runtime.home, runtime.accounts))
+        owner = owner_of(runtime.home, runtime.accounts)
+        self._caller = runtime.accounts.principal(owner)
+        self._operator = Principal(owner, operator=True)
 
     def __enter__(self) -> HomeClient:
         return self
@@ -114,6 +128,92 @@ class HomeClient:
     def status(self) -> Json:
         """As the API's."""
         return self._runtime.library.status(self._caller).as_json()
+
+    # Items
+
+    def items(self, key: BaseKey, status: str | None, prefix: str, cursor: str | None, limit: int) -> Json:
+        """As the API's."""
+        page = self._runtime.library.items(
+            str(key), self._caller, status=status, prefix=prefix, cursor=cursor, limit=limit
+        )
+        return page.as_json()
+
+    def create_item(self, key: BaseKey, body: Json) -> Json:
+        """As the API's."""
+        return self._runtime.writing.create(
+            str(key), self._caller, _draft(body), locator=body.get("locator"), item_id=body.get("id"), via=Via.API
+        ).as_json()
+
+    def update_item(self, item_id: str, base: str | None, expected: str, body: Json) -> Json:
+        """As the API's."""
+        return self._runtime.writing.update(
+            *(item_id, self._caller, _draft(body)),
+            base=base,
+            expected_revision=expected,
+            via=Via.API,
+            message=body.get("message"),
+        ).as_json()
+
+    def move_item(self, item_id: str, base: str | None, verb: str, expected: str | None) -> Json:
+        """As the API's."""
+        return self._runtime.writing.set_status(
+            item_id, self._caller, _ITEM_VERBS[verb], base=base, expected_revision=expected, via=Via.API
+        ).as_json()
+
+    def delete_item(self, item_id: str, base: str | None, expected: str | None) -> Json:
+        """As the API's."""
+        return self._runtime.writing.delete(
+            item_id, self._caller, base=base, expected_revision=expected, via=Via.API
+        ).as_json()
+
+    # Bases, administered by the operator of the home
+
+    def create_base(self, key: BaseKey, settings: Json) -> Json:
+        """As the API's."""
+        self._runtime.bases.create(key, self._operator, _options(settings))
+        return self._administered(key)
+
+    def update_base(self, key: BaseKey, settings: Json) -> Json:
+        """As the API's, then the base."""
+        self._runtime.bases.update(str(key), self._operator, _options(settings), Via.API)
+        return self._administered(key)
+
+    def move_base(self, key: BaseKey, verb: str) -> Json:
+        """As the API's, then the base."""
+        self._runtime.bases.set_status(str(key), self._operator, _BASE_VERBS[verb], Via.API)
+        return self._administered(key)
+
+    def delete_base(self, key: BaseKey, name: str, *, dry_run: bool) -> Json:
+        """As the API's."""
+        return self._runtime.bases.purge(str(key), self._operator, typed_name=name, dry_run=dry_run).as_json()
+
+    def export_base(self, key: BaseKey) -> Iterator[bytes]:
+        """As the API's."""
+        return self._runtime.bases.export(str(key), self._operator)
+
+    def _administered(self, key: BaseKey) -> Json:
+        return self._runtime.library.base(str(key), self._operator).as_json()
+
+
+def _draft(body: Json) -> Draft:
+    return Draft(
+        title=body.get("title"),
+        content=body.get("content"),
+        status=ItemStatus(body["status"]) if "status" in body else None,
+        tags=body.get("tags"),
+        description=body.get("description"),
+        metadata=body.get("metadata", {}),
+    )
+
+
+def _options(settings: Json) -> BaseOptions:
+    return BaseOptions(
+        name=settings.get("name"),
+        description=settings.get("description"),
+        default_status=ItemStatus(settings["default_status"]) if "default_status" in settings else None,
+        admission=Admission(settings["admission"]) if "admission" in settings else None,
+        subdir=settings.get("subdir"),
+    )
 
 
 def open_home(home: Home, api_key: str | None) -> HomeClient:

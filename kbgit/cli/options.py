@@ -57,3 +57,6 @@ def library_options(command: _Command) -> _Command:
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 base_option = click.option("--base", metavar="NAME", help="The base to look in: a slug, or space/slug.")
+expect_option = click.option(
+    "--expect", metavar="SHA", help="Change it only if this is its revision.  [default: whichever it is now]"
+)

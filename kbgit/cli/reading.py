@@ -11,7 +11,8 @@ import click
 
 from kbgit.citation import SCHEME
 from kbgit.cli import render, terminal
-from kbgit.cli.client import Client, Json, reach
+from kbgit.cli.client import Client, reach
+from kbgit.cli.http_client import Json
 from kbgit.cli.options import base_option, json_option, library_options, pass_session
 from kbgit.cli.output import answer
 from kbgit.cli.session import Session

@@ -10,9 +10,10 @@ import click
 from kbgit.base import BaseKey
 from kbgit.cli import terminal
 from kbgit.cli.base_names import base_key
-from kbgit.cli.client import Client, Json, RunningServer, server_client, server_or_home
+from kbgit.cli.client import Client, RunningServer, server_client, server_or_home
 from kbgit.cli.errors import TROUBLE
 from kbgit.cli.homes import home_of
+from kbgit.cli.http_client import Json
 from kbgit.cli.options import home_option, json_option, pass_session
 from kbgit.cli.output import answer
 from kbgit.cli.session import Session

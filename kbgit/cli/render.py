@@ -176,6 +176,39 @@ def difference(found: Json) -> Iterator[str]:
             yield shown
 
 
+def items(found: Json) -> Iterator[str]:
+    """The items of a base as a table."""
+    rows = [
+        [
+            *(line(row["knowledge_item_id"]), row["status"], str(row["revision_number"])),
+            *(line(row["locator"]), terminal.cut(line(row["title"]), _BRIEF)),
+        ]
+        for row in found["items"]
+    ]
+    if not rows:
+        yield "no such item"
+        return
+    yield from terminal.table(rows, ("item", "status", "revisions", "locator", "title"))
+    if found["cursor"] is not None:
+        yield click.style("there are more: --limit shows them", dim=True)
+
+
+def written(found: Json) -> Iterator[str]:
+    """What became of a change: the citation to copy, and what the item is now."""
+    yield click.style(line(found["reference"]), fg="cyan")
+    yield f"{found['status']}, in {line(found['locator'])} of {found['receipt']['base']}"
+
+
+def deleted(found: Json, *, dry_run: bool) -> Iterator[str]:
+    """An item whose file is, or would be, gone."""
+    what = f"{line(found['knowledge_item_id'])}, {line(found['locator'])}"
+    if dry_run:
+        yield f"would remove {what} of {found['base']['space']}/{found['base']['slug']}: {line(found['title'])}"
+        yield f"{line(found['reference'])} would keep resolving"
+    else:
+        yield f"removed {what} of {found['receipt']['base']}; its pinned citations keep resolving"
+
+
 # Bases
 
 
@@ -228,6 +261,19 @@ def base(found: Json) -> Iterator[str]:
         yield ""
         yield click.style(f"{len(problems)} problems, none of which hides the other files:", bold=True)
         yield from map(problem, problems)
+
+
+def base_changed(found: Json) -> Iterator[str]:
+    """What a base's settings are now, in a line."""
+    about = f"; {line(found['description'])}" if found["description"] else ""
+    yield f"{found['key']} is {found['status']}: {line(found['name'])}{about}"
+
+
+def purge(found: Json) -> Iterator[str]:
+    """What a permanent deletion took, or would take."""
+    verb = "destroyed" if found["type"] == "base_purged" else "would destroy"
+    amounts = [terminal.count(found[f"{what}s"], what) for what in ("item", "commit", "passage", "byte")]
+    yield f"{verb} {found['key']}: {', '.join(amounts)}"
 
 
 def problem(found: Json) -> str:

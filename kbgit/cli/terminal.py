@@ -79,6 +79,11 @@ def line(text: object) -> str:
     return names.shown(str(text))
 
 
+def count(number: int, what: str) -> str:
+    """`1 item`, `1,234 items`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def tell(text: str) -> None:
     """What is being done, on standard error."""
     click.echo(f"kbgit: {text}", err=True)

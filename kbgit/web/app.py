@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 import re
 
-from flask import Flask, Response
+from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 from werkzeug.exceptions import MethodNotAllowed as WrongMethod
 from werkzeug.exceptions import NotFound as NoRoute
 from werkzeug.routing import RequestRedirect
 
 from kbgit.assemble import Runtime
-from kbgit.errors import KbgitError, NotFound, Unauthenticated
-from kbgit.web import api
+from kbgit.errors import Forbidden, KbgitError, NotFound, Unauthenticated
+from kbgit.web.answers import answer, json_response
+from kbgit.web.api import BLUEPRINTS
 from kbgit.web.auth import BEARER_CHALLENGE
 from kbgit.web.edge import internal_error
 from kbgit.web.errors import MethodNotAllowed
@@ -28,8 +29,8 @@ def create_app(runtime: Runtime) -> Flask:
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.merge_slashes = False  # an item's id is taken as it is written
     app.extensions[EXTENSION] = runtime
-    app.register_blueprint(api.public)
-    app.register_blueprint(api.knowledge)
+    for blueprint in BLUEPRINTS:
+        app.register_blueprint(blueprint)
     app.register_error_handler(KbgitError, _known_error)
     app.register_error_handler(HTTPException, _http_error)
     app.register_error_handler(Exception, _unexpected_error)
@@ -39,9 +40,14 @@ def create_app(runtime: Runtime) -> Flask:
 def _known_error(error: KbgitError) -> Response:
     if type(error).http_status >= 500:
         log.warning("%s: %s", error.code, error.message, extra={"request_id": visit().request_id})
-    response = api.json_response(error.as_json(), error.http_status)
+    response = answer(error, error.http_status)
+    # RFC 6750, section 3: what was wrong with the token that came, and nothing where none did.
     if isinstance(error, Unauthenticated):
-        response.headers["WWW-Authenticate"] = BEARER_CHALLENGE
+        problem = ', error="invalid_token"' if "Authorization" in request.headers else ""
+        response.headers["WWW-Authenticate"] = BEARER_CHALLENGE + problem
+    if isinstance(error, Forbidden) and "scope" in error.details:
+        scope = error.details["scope"]
+        response.headers["WWW-Authenticate"] = f'{BEARER_CHALLENGE}, error="insufficient_scope", scope="{scope}"'
     if isinstance(error, MethodNotAllowed):
         response.headers["Allow"] = ", ".join(error.details["allowed"])
     return response
@@ -58,10 +64,10 @@ def _http_error(error: HTTPException) -> Response:
         return _known_error(MethodNotAllowed(f"this address answers {', '.join(allowed)}", {"allowed": allowed}))
     code = re.sub(r"\W+", "_", error.name.lower())
     body = {"error": {"code": code, "message": error.description or error.name, "details": {}}}
-    return api.json_response(body, error.code or 500)
+    return json_response(body, error.code or 500)
 
 
 def _unexpected_error(error: Exception) -> Response:
     request_id = visit().request_id
     log.error("unexpected failure", exc_info=error, extra={"request_id": request_id})
-    return api.json_response(internal_error(request_id).as_json(), 500)
+    return answer(internal_error(request_id), 500)

@@ -179,9 +179,8 @@ class GitHttp:
         content_type = header(scope, b"content-type")
         if content_type is not None:
             environment["CONTENT_TYPE"] = content_type[:200]
-        length = announced_length(scope)
-        if length is not None and not is_gzip(scope):
-            environment["CONTENT_LENGTH"] = str(length)
+        # No CONTENT_LENGTH: told one, http-backend waits for it for ever, at full speed, when its input ends early, as it
+        # does when this server is killed. What ends early without it is a pack without its checksum, which Git refuses.
         protocol = header(scope, b"git-protocol")
         if protocol is not None and _GIT_PROTOCOL.fullmatch(protocol):
             environment["GIT_PROTOCOL"] = environment["HTTP_GIT_PROTOCOL"] = protocol

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from flask import current_app, request
@@ -16,6 +17,7 @@ from kbgit.web.auth import bearer_caller, refuse_misplaced_token
 from kbgit.web.errors import UnsupportedMediaType
 
 EXTENSION = "kbgit"
+_SHA = re.compile("[0-9a-f]{40}")
 
 
 def runtime() -> Runtime:
@@ -72,12 +74,33 @@ def whole_number(name: str, text: str | None, default: int) -> int:
     return int(text)
 
 
+def truth(name: str, text: str | None, default: bool) -> bool:
+    """A parameter that is true or false. Raises `InvalidRequest`."""
+    if text is None:
+        return default
+    if text not in ("true", "false"):
+        raise InvalidRequest(f"parameter `{name}` must be true or false", {"parameter": name})
+    return text == "true"
+
+
+def commit(name: str, text: str | None) -> str | None:
+    """A parameter that is a full commit SHA. Raises `InvalidRequest`."""
+    if text is not None and not _SHA.fullmatch(text):
+        raise InvalidRequest(f"parameter `{name}` must be a full, lower-case commit SHA", {"parameter": name})
+    return text
+
+
 def base_key(space: str, slug: str) -> str:
     """A base's key from an address: the space as in Git's addresses (`platform`, `~ada`) or in full (`team:platform`).
 
     Raises `InvalidName`.
     """
     return str(BaseKey(space, slug) if ":" in space else BaseKey.from_path(space, f"{slug}.git"))
+
+
+def space_key(space: str) -> str:
+    """A space's key from an address, written as for `base_key`. Raises `InvalidName`."""
+    return BaseKey.parse(base_key(space, "any")).space
 
 
 def json_body() -> Any:  # noqa: ANN401 - JSON is anything; readers check it

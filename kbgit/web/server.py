@@ -25,6 +25,7 @@ from kbgit.web.edge import Edge
 from kbgit.web.git_http import PREFIX as GIT_PREFIX
 from kbgit.web.git_http import GitHttp
 from kbgit.web.log import log_to_standard_error
+from kbgit.web.mcp_http import McpHttp
 
 log = logging.getLogger("kbgit.web")
 
@@ -41,9 +42,15 @@ def application(runtime: Runtime, environment: Mapping[str, str]) -> Application
     git = GitHttp(runtime.home, runtime.accounts, runtime.notice_push, environment)
     interface = Bodies(WSGIMiddleware(create_app(runtime), workers=_THREADS), settings.body_max_kb * 1024)
 
+    agents = McpHttp(runtime)
+
     async def by_address(scope: Scope, receive: Receive, send: Send) -> None:
-        chosen = git if scope["path"].startswith(GIT_PREFIX) else interface
-        await chosen(scope, receive, send)
+        if scope["path"].startswith(GIT_PREFIX):
+            await git(scope, receive, send)
+        elif agents.serves(scope["path"]):
+            await agents(scope, receive, send)
+        else:
+            await interface(scope, receive, send)
 
     return Edge(by_address)
 
@@ -56,7 +63,7 @@ def serve(runtime: Runtime, environment: Mapping[str, str], announce: Callable[[
     """
     home = runtime.home
     try:
-        home.check_hooks()
+        home.check_gate()
         log_to_standard_error(home.settings.log_level)
         server = _Server(_uvicorn_config(application(runtime, environment)))
         with _listening(home.settings) as listener, _signals_to(server):

@@ -54,13 +54,14 @@ class Kbgit:
         return json.loads(self.run(*arguments, "--json", code=code, **environment).stdout)
 
     def process(
-        self, *arguments: str, cwd: Path | None = None, **environment: str
+        self, *arguments: str, cwd: Path | None = None, stdin: bytes = b"", **environment: str
     ) -> subprocess.CompletedProcess[bytes]:
-        """The finished process."""
+        """The finished process, given `stdin` to read."""
         return subprocess.run(
             [sys.executable, "-m", "kbgit.cli", *arguments],
             env=self.process_environment(environment),
             cwd=cwd,
+            input=stdin,
             capture_output=True,
             timeout=120,
             check=False,

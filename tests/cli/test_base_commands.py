@@ -20,7 +20,9 @@ def test_a_base_without_options_stays_empty(kbgit: Kbgit) -> None:
     assert kbgit.json("base", "create", "notes")["head"] is None
 
 
-@pytest.mark.parametrize("arguments", [("team:platform/notes",), ("notes", "--space", "team:platform")])
+@pytest.mark.parametrize(
+    "arguments", [("team:platform/notes",), ("platform/notes",), ("notes", "--space", "team:platform")]
+)
 def test_a_base_is_created_in_the_space_that_is_named(kbgit: Kbgit, arguments: tuple[str, ...]) -> None:
     kbgit.run("space", "create", "platform")
     assert kbgit.json("base", "create", *arguments)["base"] == "team:platform/notes"
@@ -28,6 +30,12 @@ def test_a_base_is_created_in_the_space_that_is_named(kbgit: Kbgit, arguments: t
 
 def test_a_base_is_not_created_in_a_space_that_is_not_there(kbgit: Kbgit) -> None:
     assert "`kbgit space create NAME`" in kbgit.run("base", "create", "notes", "--space", "team:sea", code=1).stderr
+
+
+def test_a_base_is_not_created_in_two_spaces(kbgit: Kbgit) -> None:
+    kbgit.run("space", "create", "platform")
+    kbgit.run("base", "create", "platform/notes", "--space", "~ada", code=2)
+    kbgit.run("base", "create", "platform/notes", "--space", "platform")
 
 
 def test_a_base_is_not_created_twice_or_under_an_impossible_name(kbgit: Kbgit) -> None:

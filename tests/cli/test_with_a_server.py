@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import pytest
 
-from kbgit.cli.client import HttpClient
 from kbgit.cli.errors import ServerUnreachable
+from kbgit.cli.http_client import HttpClient
 from kbgit.errors import KbgitError
 from tests.cli.running import PAGES, Kbgit, Published, new_home, push, write
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -32,19 +33,22 @@ class Template:
 def template(tmp_path_factory: pytest.TempPathFactory) -> Template:
     """A home in which one item is published.
 
-    ada owns the platform team, max is a member, vera a viewer; olga is in no team.
+    ada owns the platform team, kim administers it, max is a member, vera a viewer; olga is in no team. root administers
+    the home.
     """
     directory = tmp_path_factory.mktemp("template")
     home = Home.create(directory / "home")
     for key in (RUNBOOKS, NOTES):
         home.create_repository(key)
     people = People(home.accounts())
-    for user in ("ada", "max", "vera", "olga"):
-        people.accounts.add_user(user, "test")
+    users = ("ada", "kim", "max", "vera", "olga", "root")
+    for user in users:
+        people.accounts.add_user(user, "test", administrator=user == "root")
     team = people.accounts.add_team("platform", "ada", "test")
+    people.accounts.set_member(team, "kim", Role.ADMIN, "test")
     people.accounts.set_member(team, "max", Role.MEMBER, "test")
     people.accounts.set_member(team, "vera", Role.VIEWER, "test")
-    for user in ("ada", "max", "vera", "olga"):
+    for user in users:
         people.add_token(user, user)
     people.add_token("reader", "max", Scope.KNOWLEDGE_READ)
     people.add_token("memory", "max", Scope.MEMORY_READ)
@@ -94,7 +98,7 @@ def published_head(template: Template) -> str:
 
 @dataclass(frozen=True)
 class Library:
-    """A running server over a library; `heads` are the two commits published in the runbooks, oldest first."""
+    """A running server over a library; `heads` are the commits published in the runbooks, oldest first."""
 
     runtime: Runtime
     url: str
@@ -136,3 +140,26 @@ def library(template: Template, tmp_path_factory: pytest.TempPathFactory) -> Ite
             yield served
     finally:
         runtime.stop()
+
+
+@pytest.fixture(scope="session")
+def workshop(template: Template, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    """For tests that write, each to a base, user or team of its own; or read what no other test changes."""
+    home = copied_home(template, tmp_path_factory.mktemp("workshop"), embedder="none", watch="off")
+    runtime = open_runtime(home)
+    runtime.start()
+    try:
+        with running(application(runtime, SERVER_ENVIRONMENT)) as url:
+            people = People(runtime.accounts, dict(template.people.tokens), dict(template.people.ids))
+            yield Library(runtime, url, people, (template.head,))
+    finally:
+        runtime.stop()
+
+
+@pytest.fixture
+def base(workshop: Library, request: pytest.FixtureRequest) -> str:
+    """The address of a new base of the platform team, which nobody else uses."""
+    slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower())[:90].strip("-")
+    made = workshop.client("ada").send("POST", "/api/v1/bases", {"space": "platform", "slug": slug})
+    assert made.status == 201, made.body
+    return f"/api/v1/bases/platform/{slug}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -36,8 +37,9 @@ def operation(method: str, target: str) -> Mapping[str, Any] | None:
     path = unquote(urlsplit(target).path)
     for template in sorted(DOCUMENT["paths"], key=lambda one: ("{" in one, -len(one))):
         pattern = re.sub(r"\{(\w+)\}", lambda part: "[^/].*" if part[1] == _GREEDY else "[^/]+", template)
-        if re.fullmatch(pattern, path):
-            found: Mapping[str, Any] | None = DOCUMENT["paths"][template].get(method.lower())
+        # An id may end like an address below it: then the method tells which it is.
+        if re.fullmatch(pattern, path) and method.lower() in DOCUMENT["paths"][template]:
+            found: Mapping[str, Any] = DOCUMENT["paths"][template][method.lower()]
             return found
     return None
 
@@ -57,12 +59,22 @@ class DescribedClient(Client):
         answer = super().request(method, path, body, headers, chunked=chunked)
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["cache-control"] == "no-store"
-        assert answer.headers["content-type"] == "application/json"
         described = operation(method, path)
         if described is None:
             assert answer.error in ("not_found", "method_not_allowed")
             return answer
         response = described["responses"].get(str(answer.status))
         assert response is not None, f"{method} {path} answered {answer.status}, which is not described"
-        validator(response["content"]["application/json"]["schema"]).validate(answer.json)
+        assert answer.headers["content-type"] in response["content"]
+        if answer.headers["content-type"] == "application/json":
+            validator(response["content"]["application/json"]["schema"]).validate(answer.json)
+        return answer
+
+    def send(self, method: str, path: str, payload: object) -> Answer:
+        """A request with a JSON body, which must be one that the document describes unless it is refused."""
+        answer = self.request(method, path, json.dumps(payload), {"Content-Type": "application/json"})
+        described = operation(method, path)
+        if answer.status < 400:
+            assert described is not None
+            validator(described["requestBody"]["content"]["application/json"]["schema"]).validate(payload)
         return answer

@@ -363,9 +363,14 @@ def test_knowledge_that_is_switched_off_says_so(library: Library) -> None:
             ada.get(f"{ITEMS}/runbooks/deploy"),
             ada.get(f"{ITEMS}/runbooks/deploy?stray=1"),
             ada.get("/api/v1/bases"),
+            ada.request("POST", "/api/v1/bases", b"{", JSON),
+            ada.request("DELETE", "/api/v1/knowledge/item?id=runbooks/deploy"),
+            ada.get("/api/v1/bases/platform/runbooks/bundle"),
         ]
         for answer in answers:
             assert (answer.status, answer.error) == (503, "knowledge_runtime_disabled")
+        for path in ("me", "spaces", "tokens", "audit"):
+            assert ada.get(f"/api/v1/{path}").status == 200
         assert DescribedClient(url).get("/api/v1/bases").error == "unauthenticated"
         assert ada.get("/healthz").status == 200
 

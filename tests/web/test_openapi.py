@@ -8,8 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
 from kbgit.web.app import create_app
-from kbgit.web.openapi import DOCUMENT
-from kbgit.web.schemas import SCHEMAS
+from kbgit.web.openapi import DOCUMENT, SCHEMAS
 from tests.web.conftest import Library
 from tests.web.described import validator
 
@@ -56,10 +55,10 @@ def test_the_validator_can_fail() -> None:
 
 
 def test_every_described_parameter_is_taken_and_no_other(library: Library) -> None:
-    client = library.client("ada")
+    client = library.client("olga")  # who may do nothing
     for path, operations in DOCUMENT["paths"].items():
         for method, operation in operations.items():
-            address = path.replace("{item_id}", "x").replace("{space}", "platform").replace("{slug}", "runbooks")
+            address = re.sub(r"\{\w+\}", "x", path)
             named = [one["name"] for one in operation.get("parameters", ()) if one["in"] == "query"]
             query = "&".join(f"{name}=1" for name in named)
             assert "unknown parameter" not in str(client.request(method.upper(), f"{address}?{query}").json)
