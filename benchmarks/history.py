@@ -1,6 +1,6 @@
 """How long histories cost: first catalogue of 20,000 commits over 2,000 items, and a push on top of them.
 
-    python benchmarks/history.py [--commits 20000] [--items 2000]
+    python -m benchmarks.history [--commits 20000] [--items 2000]
 
 Prints seconds; targets are those of docs/benchmarks.md.
 """

@@ -1,6 +1,6 @@
 """The lexical index alone, beside SQLite FTS5 and tantivy: the same passages, the same OR queries, in the same run.
 
-    python benchmarks/lexical.py DIRECTORY [--queries 300]
+    python -m benchmarks.lexical DIRECTORY [--queries 300]
 
 DIRECTORY holds Markdown files; each is one passage. A query is three words of one random passage, joined by OR; the time is
 that of ranking all passages and reading the ten best with their text. `warm` means that each query ran once before.

@@ -1,6 +1,6 @@
 """Retrieval quality: nDCG@10 per test collection and mode, through the real index and library.
 
-    KBGIT_CORPORA=DIR python benchmarks/quality.py [--sets xquad-en …] [--embedder e5-small] [--home DIR]
+    KBGIT_CORPORA=DIR python -m benchmarks.quality [--sets xquad-en …] [--embedder e5-small] [--home DIR]
 
 With --home the home is kept and used again, so that nothing is embedded twice.
 """
@@ -14,8 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from corpora import Query, corpora_directory, queries, write_collection
-
+from benchmarks.corpora import Query, corpora_directory, queries, write_collection
 from kbgit.access import Principal
 from kbgit.assemble import Runtime, open_runtime
 from kbgit.base import BaseKey

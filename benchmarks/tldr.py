@@ -1,6 +1,6 @@
 """The main job on 17,963 real pages: import, search in process and over HTTP, freshness after a push, memory, idling.
 
-    KBGIT_CORPORA=DIR python benchmarks/tldr.py [--home DIR] [--vectors] [--pushes 20] [--idle 60]
+    KBGIT_CORPORA=DIR python -m benchmarks.tldr [--home DIR] [--vectors] [--pushes 20] [--idle 60]
 
 Beside kbgit's lexical search stands SQLite FTS5 with the same OR queries over the same passages in the same run (and tantivy,
 where it is installed). --vectors waits until every passage has its vector (many minutes on two cores) and measures hybrid
@@ -10,8 +10,6 @@ search too. --home keeps the home, so that a second run finds its vectors.
 from __future__ import annotations
 
 import argparse
-import http.client
-import json
 import os
 import random
 import re
@@ -22,13 +20,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-from corpora import corpora_directory, unpack_tldr
-
-from kbgit.access import Principal, Scope, personal_space
+from benchmarks.corpora import corpora_directory, unpack_tldr
+from benchmarks.serving import Client, make_home, results_of, server
+from kbgit.access import Principal, personal_space
 from kbgit.assemble import Runtime, open_runtime
 from kbgit.base import BaseKey
 from kbgit.home import Home
@@ -173,48 +170,6 @@ def in_process(runtime: Runtime, queries: Sequence[str]) -> None:
     row("hybrid, query embedded, in process", times[50:], "p95 under 20")
 
 
-@contextmanager
-def server(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """`kbgit serve` on a free port: its process and its URL."""
-    environment = {**os.environ, "KBGIT_HOME": str(home), "KBGIT_PORT": "0"}
-    (home / "server.json").unlink(missing_ok=True)
-    process = subprocess.Popen([sys.executable, "-m", "kbgit.cli", "serve"], env=environment, stdout=subprocess.DEVNULL)
-    try:
-        while not (home / "server.json").exists():
-            if process.poll() is not None:
-                raise SystemExit("the server ended")
-            time.sleep(0.05)
-        yield process, json.loads((home / "server.json").read_text())["url"]
-    finally:
-        process.terminate()
-        process.wait()
-
-
-class Client:
-    """A client that keeps its connection, as agents do."""
-
-    def __init__(self, url: str, token: str) -> None:
-        place = urlsplit(url)
-        assert place.hostname
-        self._connection = http.client.HTTPConnection(place.hostname, place.port)
-        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-
-    def ask(self, path: str, body: object = None) -> dict[str, object]:
-        """GET, or POST when there is a body."""
-        method, content = ("GET", None) if body is None else ("POST", json.dumps(body))
-        self._connection.request(method, path, content, self._headers)
-        answer = self._connection.getresponse()
-        read = answer.read()
-        if answer.status != 200:
-            raise SystemExit(f"{path}: {answer.status} {read[:500]!r}")
-        found: dict[str, object] = json.loads(read)
-        return found
-
-    def search(self, query: str, **fields: object) -> dict[str, object]:
-        """The search endpoint."""
-        return self.ask("/api/v1/knowledge/search", {"query": query, **fields})
-
-
 def over_http(client: Client, queries: Sequence[str], *, with_vectors: bool) -> None:
     """Searches and pinned reads over HTTP."""
     for query in queries[:50]:
@@ -225,12 +180,12 @@ def over_http(client: Client, queries: Sequence[str], *, with_vectors: bool) -> 
         fresh = [f"{query} {number}" for number, query in enumerate(queries)]
         times = [timed(lambda query=query: client.search(query)) for query in fresh]  # type: ignore[misc]
         row("hybrid, query embedded, over HTTP", times[20:], "p95 under 35")
-    pins = []
-    for query in queries[:200]:
-        results = client.search(query, mode="lexical", limit=1)["results"]
-        assert isinstance(results, list)
-        pins += [result["reference"] for result in results]
-    paths = [f"/api/v1/knowledge/resolve?reference={http_quoted(pin)}" for pin in pins]
+    pins = [
+        str(result["reference"])
+        for query in queries[:200]
+        for result in results_of(client.search(query, mode="lexical", limit=1))
+    ]
+    paths = [f"/api/v1/knowledge/resolve?reference={quote(pin, safe='')}" for pin in pins]
     row("pinned read over HTTP", [timed(lambda path=path: client.ask(path)) for path in paths], "median under 10")  # type: ignore[misc]
 
 
@@ -266,16 +221,21 @@ def pushes(client: Client, home: Home, work: Path, count: int, *, with_vectors: 
     print(f"answers with replaced text right after a push: {stale} (target: 0)")
 
 
-def results_of(answer: dict[str, object]) -> list[object]:
-    """The results of a search answer."""
-    results = answer["results"]
-    assert isinstance(results, list)
-    return results
-
-
 def is_embedded(client: Client) -> bool:
     """Whether every passage has its vector."""
     return bool(client.ask("/api/v1/status")["fresh"])
+
+
+def archiving(client: Client) -> None:
+    """How long it takes until an archived base is in no answer, and until a restored one is."""
+    address = f"/api/v1/bases/~ada/{KEY.slug}"
+    for verb, is_expected in (("archive", False), ("restore", True)):
+        start = time.perf_counter()
+        client.ask(f"{address}/{verb}", {})
+        found = bool(results_of(client.search("list", mode="lexical")))
+        taken = time.perf_counter() - start
+        assert found is is_expected
+        print(f"{verb} a base of 17,963 items, and the next query: {taken * 1000:.0f} ms (target: under 200)")
 
 
 def resident_megabytes(pid: int) -> float:
@@ -302,12 +262,7 @@ def main() -> None:
         path = arguments.home or Path(scratch, "home")
         is_new = not (path / "kbgit.yaml").exists()
         if is_new:
-            Home.create(path)
-            accounts = Home.at(path).accounts()
-            accounts.add_user("ada", "benchmark")
-            _, token = accounts.add_token("ada", "benchmark", list(Scope), "benchmark")
-            (path / "owner-token").write_text(token)
-            accounts.close()
+            make_home(path)
         home = Home.at(path)
         runtime = import_all(home, unpack_tldr(corpora, Path(scratch, "tldr"))) if is_new else open_runtime(home)
         print(f"{'milliseconds':<46}{'median':>9}{'p95':>9}{'worst':>9}")
@@ -320,6 +275,7 @@ def main() -> None:
             client = Client(url, (path / "owner-token").read_text().strip())
             over_http(client, queries, with_vectors=arguments.vectors)
             pushes(client, home, Path(scratch, "work"), arguments.pushes, with_vectors=arguments.vectors)
+            archiving(client)
             print(f"resident memory of the server: {resident_megabytes(process.pid):.0f} MB (target: under 1200)")
             if arguments.vectors:
                 before = processor_seconds(process.pid)

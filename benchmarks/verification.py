@@ -1,6 +1,6 @@
 """How long verifying takes: 10,000 citations of random lines in random revisions of a base with 20,000 commits.
 
-    python benchmarks/verification.py [--commits 20000] [--items 2000] [--citations 10000]
+    python -m benchmarks.verification [--commits 20000] [--items 2000] [--citations 10000]
 
 Items are documents of about 50 lines in six sections; each further commit edits one to three of an item's lines. Prints
 seconds; the target is 10.
