@@ -10,6 +10,7 @@ from kbgit.embedding.contract import Embedder
 from kbgit.embedding.deferred import DeferredEmbedder
 from kbgit.embedding.e5 import E5_DIMENSION, E5_SMALL, E5_SMALL_INT8, e5_fingerprint, materialise_e5
 from kbgit.embedding.hashing import HashingEmbedder
+from kbgit.embedding.model_directory import MODEL_FILE
 from kbgit.embedding.onnx_model import OnnxEmbedder
 from kbgit.embedding.openai import OpenAIEmbedder
 from kbgit.embedding.use import FastEmbedder
@@ -58,7 +59,9 @@ def open_embedder(name: str, model_directory: Path, threads: int, api_key: str |
 
 def _e5(name: str, wanted: _Wanted) -> Embedder:
     def opened() -> Embedder:
-        return OnnxEmbedder(materialise_e5(wanted.models, name), wanted.threads)
+        # A query in 8 bits costs a quarter of the time and, against passages in 32, no quality (docs/benchmarks.md).
+        query_model = materialise_e5(wanted.models, E5_SMALL_INT8) / MODEL_FILE
+        return OnnxEmbedder(materialise_e5(wanted.models, name), wanted.threads, query_model)
 
     return DeferredEmbedder(e5_fingerprint(name), E5_DIMENSION, opened)
 

@@ -39,13 +39,17 @@ class OnnxEmbedder:
 
     One session serves all threads, each run on its caller's thread and with one text: memory is shared, vectors do not
     depend on what else is in a batch, and a query never waits for passages, whose threads are of lower priority.
+
+    `query_model` is another form of the same model, with the same inputs and outputs, for queries alone: they are asked for
+    while somebody waits.
     """
 
-    def __init__(self, directory: Path, threads: int) -> None:
+    def __init__(self, directory: Path, threads: int, query_model: Path | None = None) -> None:
         self._settings = read_model_directory(directory)
         self.fingerprint = self._settings.fingerprint
         self._tokenizer = _open_tokenizer(self._settings)
         self._session = _open_session(self._settings.model)
+        self._query_session = _open_session(query_model) if query_model else self._session
         self._words = WordTable(self._settings.word_embeddings) if self._settings.word_embeddings else None
         self._inputs = {wanted.name: wanted.type for wanted in self._session.get_inputs()}
         self._output, self._is_pooled = self._choose_output()
@@ -70,7 +74,8 @@ class OnnxEmbedder:
     def embed_query(self, text: str) -> Vectors:
         """Unit vector of a query, shape (dimension,). Raises `EmbeddingFailure`."""
         self._check_open()
-        vector: Vectors = unit_rows(self._vector(self._settings.query_prefix + readable(text))[None])[0]
+        prefixed = self._settings.query_prefix + readable(text)
+        vector: Vectors = unit_rows(self._vector(prefixed, self._query_session)[None])[0]
         return vector
 
     def close(self) -> None:
@@ -79,11 +84,11 @@ class OnnxEmbedder:
             self._closed = True
         self._workers.shutdown(wait=True, cancel_futures=True)
 
-    def _vector(self, text: str) -> npt.NDArray[np.floating]:
+    def _vector(self, text: str, session: onnxruntime.InferenceSession | None = None) -> npt.NDArray[np.floating]:
         """The pooled vector of one prefixed text, shape (dimension,), of any length."""
         tokens = self._tokenizer.encode(text[: self._settings.max_tokens * _MOST_CHARACTERS_A_TOKEN]).ids or [0]
         try:
-            (output,) = self._session.run([self._output], self._feed(tokens))
+            (output,) = (session or self._session).run([self._output], self._feed(tokens))
         except _ONNXRUNTIME_ERRORS as error:
             raise EmbeddingFailure(f"the model {self._settings.model} failed: {error}") from error
         states: npt.NDArray[np.floating] = output[0]

@@ -22,6 +22,7 @@ directory is private (0700).
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 import struct
@@ -32,14 +33,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from whoosh.codec.base import Segment as StoredSegment
 from whoosh.codec.whoosh3 import W3Codec
 from whoosh.columns import FixedBytesColumn, NumericColumn, VarBytesColumn
-from whoosh.fields import COLUMN, STORED, FieldType, Schema
+from whoosh.fields import COLUMN, FieldType, Schema
 from whoosh.filedb.filestore import FileStorage
 from whoosh.formats import Format
 from whoosh.index import TOC, FileIndex, LockError
@@ -55,11 +55,22 @@ from kbgit.index.postings import EMPTY, ROW_SHIFT, Places, Postings
 from kbgit.index.stamp import STAMP_NAME, Stamp
 from kbgit.index.terms import TERMS_VERSION, PassageTerm, passage_terms
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised when what is stored changes its shape or meaning."""
 
 VERSION = f"{SCHEMA_VERSION}.{TERMS_VERSION}.{ANALYSIS_VERSION}"
 """Of the stamp: an index of another version must be rebuilt."""
+
+_DAMAGE = (
+    CorruptIndexError,
+    EOFError,
+    struct.error,
+    pickle.UnpicklingError,
+    zlib.error,
+    LookupError,
+    ValueError,
+)
+"""What Whoosh raises for a file that is not what it wrote."""
 
 _INDEX_NAME = "MAIN"
 _LOCK_NAMES = frozenset({"apply.lock", f"{_INDEX_NAME}_WRITELOCK"})
@@ -87,7 +98,7 @@ class _Terms(FieldType):  # type: ignore[misc]
 def _schema() -> Schema:
     return Schema(
         terms=_Terms(),
-        passage=STORED(),
+        passage=COLUMN(VarBytesColumn()),  # not STORED: that is pickled and compressed, and read for every result
         item=COLUMN(VarBytesColumn()),  # not RefBytesColumn: it loses values beyond 65,535 distinct ones
         revision=COLUMN(VarBytesColumn()),
         length=COLUMN(NumericColumn("I")),
@@ -123,6 +134,7 @@ class Segment:
         """The revision of each of `items`."""
         self.item: npt.NDArray[np.int64] = np.array([ordinals[state] for state in states], dtype=np.int64)
         """Index into `items` of each passage's item, shape (size,)."""
+        self._passages = reader.column_reader("passage")
         self._vector_keys: bytes = b"".join(map(bytes, reader.column_reader("vector_key")))
 
     @cached_property
@@ -144,8 +156,12 @@ class Segment:
 
     def passage(self, row: int, base: str) -> IndexedPassage:
         """The passage at `row`, as one of `base`."""
-        with self._reading() as reader:
-            ordinal, title, section, lines, text, locator, description, tags = reader.stored_fields(row)["passage"]
+        try:
+            with self._lock:
+                stored = bytes(self._passages[row])
+            ordinal, title, section, (start, end), text, locator, description, tags = json.loads(stored)
+        except _DAMAGE as problem:
+            raise IndexDamaged(f"{self.segment_id}: {problem}") from problem
         item = int(self.item[row])
         return IndexedPassage(
             base=base,
@@ -153,12 +169,12 @@ class Segment:
             revision=self.revisions[item],
             ordinal=ordinal,
             title=title,
-            section=section,
-            lines=lines,
+            section=tuple(section),
+            lines=(start, end),
             text=text,
             locator=locator,
             description=description,
-            tags=tags,
+            tags=tuple(tags),
         )
 
     def read_postings(self, token: str) -> Postings:
@@ -417,9 +433,9 @@ def _one_state_per_item(added: Sequence[IndexedPassage]) -> list[IndexedPassage]
     return [passage for passage in added if passage.revision == last[passage.item_id]]
 
 
-def _stored(passage: IndexedPassage) -> tuple[Any, ...]:
+def _stored(passage: IndexedPassage) -> bytes:
     """What is stored of a passage besides its columns."""
-    return (
+    values = (
         passage.ordinal,
         passage.title,
         passage.section,
@@ -429,6 +445,7 @@ def _stored(passage: IndexedPassage) -> tuple[Any, ...]:
         passage.description,
         passage.tags,
     )
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
 def _matcher(reader: SegmentReader, token: str) -> Matcher | None:
@@ -444,15 +461,7 @@ def _damage(what: str) -> Iterator[None]:
     """Whoosh's complaints about a file as `IndexDamaged`: after the stamp's check, of one that was damaged while open."""
     try:
         yield
-    except (
-        CorruptIndexError,
-        EOFError,
-        struct.error,
-        pickle.UnpicklingError,
-        zlib.error,
-        LookupError,
-        ValueError,
-    ) as problem:
+    except _DAMAGE as problem:
         raise IndexDamaged(f"{what}: {problem}") from problem
 
 
