@@ -32,7 +32,8 @@ class Settings:
     public_url: str = _setting("", "How clients reach the server, if not http://HOST:PORT (behind a proxy, say).")
     knowledge_enabled: bool = _setting(True, "Answer knowledge requests; off, they get 503 knowledge_runtime_disabled.")
     recall_knowledge: bool = _setting(
-        True, "Let recall look in knowledge beside memory, where the request, the token and the client's profile allow it."
+        True,
+        "Let recall look in knowledge beside memory, where the request, the token and the client's profile allow it.",
     )
     embedder: str = _setting(
         "e5-small", "Semantic model: e5-small, e5-small-int8, fast, onnx:DIRECTORY, openai:URL#MODEL, hashing or none."

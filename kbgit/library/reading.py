@@ -18,7 +18,7 @@ from kbgit.errors import (
     RevisionNotFound,
 )
 from kbgit.indexer import Indexer
-from kbgit.item import parse_document, title_of
+from kbgit.item import ItemStatus, parse_document, title_of
 from kbgit.library.answers import ItemDiff, ItemView, RevisionPage, RevisionSummary
 from kbgit.library.sight import Sight, item_not_found
 from kbgit.rows import BaseRow, RevisionRow
@@ -99,7 +99,10 @@ class Reading:
     # Where
 
     def _places(self, item_id: str, caller: Principal | None, base: str | None) -> list[_Place]:
-        """The visible bases in which the item is or was, active ones first. Raises `ItemNotFound`."""
+        """The visible bases in which the item is or was, active ones first. Raises `ItemNotFound`.
+
+        An item of which nothing was ever published is not there for those who may see no drafts.
+        """
         sight = Sight(self._catalogue, caller)
         visible = sight.named(base) if base else sight.bases
         holding = set(self._catalogue.bases_with_item(item_id))
@@ -108,7 +111,9 @@ class Reading:
             # A base that published something a moment ago may hold the item now.
             fresh = self._indexer.seen(row)
             if str(row.key) in holding or fresh.head != row.head:
-                found.append(_Place(fresh, sight.may(Action.READ_DRAFTS, fresh)))
+                place = _Place(fresh, sight.may(Action.READ_DRAFTS, fresh))
+                if self._shows(place, item_id):
+                    found.append(place)
         if not found:
             raise item_not_found(item_id)
         return sorted(found, key=lambda place: (not place.base.active, str(place.base.key)))
@@ -126,22 +131,20 @@ class Reading:
             key = str(place.base.key)
             item = self._catalogue.item(key, item_id)
             if item is None:
-                refusals += self._why_deleted(item_id, place)
-                continue
-            is_published = item.status == "published"
-            was_seen = place.sees_drafts or is_published or self._was_published(key, item_id)
-            if not place.base.active and was_seen:
+                details = {"knowledge_item_id": item_id, "base": key}
+                refusals.append(ItemDeleted("the item's file was removed; pinned citations still resolve", details))
+            elif not place.base.active:
                 refusals.append(
                     BaseArchived(
                         f"the base {key!r} is archived; pinned citations still resolve",
                         {"base": key, "knowledge_item_id": item_id},
                     )
                 )
-            elif is_published:
+            elif item.status is ItemStatus.PUBLISHED:
                 row = self._catalogue.revision(key, item_id, item.revision)
                 if row is not None:
                     found.append((place, row))
-            elif was_seen:
+            else:
                 details = {"knowledge_item_id": item_id, "status": item.status.value}
                 details |= {"knowledge_revision_id": item.revision} if place.sees_drafts else {}
                 refusals.append(ItemNotPublished(f"the item is {item.status}; only a pinned read can answer", details))
@@ -151,14 +154,13 @@ class Reading:
             return found[0]
         raise refusals[0] if refusals else item_not_found(item_id)
 
-    def _why_deleted(self, item_id: str, place: _Place) -> list[ItemNotPublished | BaseArchived | ItemDeleted]:
-        if place.sees_drafts or self._was_published(str(place.base.key), item_id):
-            details = {"knowledge_item_id": item_id, "base": str(place.base.key)}
-            return [ItemDeleted("the item's file was removed; pinned citations still resolve", details)]
-        return []
-
-    def _was_published(self, key: str, item_id: str) -> bool:
-        return any(row.was_published for row in self._catalogue.revisions(key, item_id))
+    def _shows(self, place: _Place, item_id: str) -> bool:
+        """Whether the place has anything of the item that the caller may see."""
+        key = str(place.base.key)
+        item = self._catalogue.item(key, item_id)
+        if item is not None and item.status is ItemStatus.PUBLISHED:
+            return True
+        return any(row.was_published or place.sees_drafts for row in self._catalogue.revisions(key, item_id))
 
     def _pinned(self, item_id: str, places: list[_Place], revision: str) -> tuple[_Place, RevisionRow]:
         if not is_sha(revision):

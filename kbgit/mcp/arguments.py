@@ -19,7 +19,7 @@ _LONGEST_SHOWN = 80
 
 
 def checked(name: str, arguments: object) -> Json:
-    """The arguments of the tool `name`, without those that are null. Raises `InvalidRequest`, naming the field and the fault."""
+    """The arguments of the tool `name`, without those that are null. Raises `InvalidRequest`, naming the field at fault."""
     if not isinstance(arguments, Mapping):
         raise InvalidRequest("the arguments must be a JSON object")
     # JSON can spell half a character, which is no text.

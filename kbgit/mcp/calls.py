@@ -184,10 +184,12 @@ def _excerpt(view: ItemView, lines: tuple[int, int] | None) -> Json:
     while last < end and (len(every[last]) < room or last == start - 1):
         room -= len(every[last]) + 1
         last += 1
+    content = "\n".join(every[start - 1 : last])
     citation = view.citation.with_lines(start, last)
     return {
         **view.as_json(),
-        "content": "\n".join(every[start - 1 : last]),
+        "content": content[:LONGEST_READ],
+        "is_cut": len(content) > LONGEST_READ,
         "citation": str(citation),
         "lines": [start, last],
         "line_count": len(every),

@@ -66,7 +66,7 @@ class Contract:
     tools: Mapping[str, ToolTerms]
 
     def profile(self, name: str | None) -> Profile:
-        """A profile by its name; None means the default one. Raises `InvalidRequest` for a name that is not in the contract."""
+        """A profile by its name; None means the default one. Raises `InvalidRequest` for a name that is not there."""
         found = self.profiles.get(self.default_profile if name is None else name)
         if found is None:
             known = sorted(self.profiles)

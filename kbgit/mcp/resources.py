@@ -1,7 +1,7 @@
 """Items as resources under their citation's URI, and completion of ids and revisions.
 
-A URI is the citation with what a URI cannot hold percent-encoded: `knowledge:deploy/100%25@<sha>#L3-L9`. Without a revision it
-means what is current.
+A URI is the citation with what a URI cannot hold percent-encoded: `knowledge:deploy/100%25@<sha>#L3-L9`. Without a revision
+it means what is current.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ def citation_of(uri: str) -> Citation:
 def listed(library: Library, caller: Principal, cursor: str | None) -> tuple[list[ItemSummary], str | None]:
     """A page of the published items that the caller may see, by base and id, and the cursor after it."""
     first, after = _read_cursor(cursor)
-    found: list[ItemSummary] = []
+    found: list[tuple[str, ItemSummary]] = []
     for view in sorted(library.bases(caller), key=lambda view: str(view.row.key)):
         key = str(view.row.key)
-        if key < first or not view.row.active:
+        if key < first or not view.row.active or len(found) > PAGE:
             continue
         page = library.items(
             key,
             caller,
             status=ItemStatus.PUBLISHED.value,
             cursor=after if key == first else None,
-            limit=PAGE - len(found),
+            limit=PAGE + 1 - len(found),  # one more than is shown, which tells whether there is more
         )
-        found += page.items
-        if len(found) == PAGE:
-            return found, _write_cursor(key, found[-1].citation.item_id)
-    return found, None
+        found += [(key, item) for item in page.items]
+    shown = found[:PAGE]
+    following = _write_cursor(shown[-1][0], shown[-1][1].citation.item_id) if len(found) > PAGE else None
+    return [item for _, item in shown], following
 
 
 def completed_ids(library: Library, caller: Principal, typed: str) -> tuple[list[str], bool]:

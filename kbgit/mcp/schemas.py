@@ -54,8 +54,8 @@ INPUTS: dict[str, Json] = {
         {
             "query": {
                 "type": "string",
-                "description": "What to find: a question, words, an error code, a name of code. Double quotes ask for an exact "
-                "phrase; nothing else is special.",
+                "description": "What to find: a question, words, an error code, a name of code. Double quotes ask for an "
+                "exact phrase; nothing else is special.",
             },
             "exclude": _texts("Words or phrases that must not occur."),
             "mode": {
@@ -79,9 +79,9 @@ INPUTS: dict[str, Json] = {
             "min_score": {"type": "number", "minimum": 0, "maximum": 1, "description": "The least score of a result."},
             "content": {
                 "type": "string",
-                "enum": [content.value for content in Content],
+                "enum": [Content.PASSAGE.value, Content.NONE.value],
                 "default": Content.PASSAGE.value,
-                "description": "What each result carries: its best passage, the whole item, or nothing.",
+                "description": "What each result carries: its best passage, or nothing; `read_knowledge` gives whole items.",
             },
             "wait_for": _text("A commit that must be searchable first.", 40, pattern=_SHA),
             "wait_seconds": {"type": "number", "minimum": 0, "maximum": 600, "description": "How long to wait for it."},
@@ -275,6 +275,7 @@ OUTPUTS: dict[str, Json] = {
             "content": {"type": "string", "description": "The lines `lines`."},
             "lines": _LINES,
             "line_count": {"type": "integer", "description": "Lines of the whole item."},
+            "is_cut": {"type": "boolean", "description": "The one line that was read is longer than an answer."},
             "next_lines": {
                 "anyOf": [_LINES, {"type": "null"}],
                 "description": "What to ask for next, where text is left.",

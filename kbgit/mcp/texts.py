@@ -63,6 +63,8 @@ def _item(answer: Json, frame: Frame) -> Iterator[str]:
     yield f"lines: {first} to {last} of {answer['line_count']}"
     yield NOTICE
     yield frame.around(answer["content"], title=answer["title"], tags=", ".join(answer["tags"]))
+    if answer["is_cut"]:
+        yield "The line is longer than an answer; this is its beginning."
     if answer["next_lines"]:
         yield f"The text goes on: ask again with lines {answer['next_lines']}."
 

@@ -16,8 +16,8 @@ from kbgit.mcp.texts import as_text
 
 DESCRIPTIONS = {
     "search_knowledge": (
-        "Search the team's published knowledge: runbooks, specifications, design documents, standards. Finds current passages "
-        "only. Cite what you use by its `citation`; `read_knowledge` shows the text around it."
+        "Search the team's published knowledge: runbooks, specifications, design documents, standards. Finds current "
+        "passages only. Cite what you use by its `citation`; `read_knowledge` shows the text around it."
     ),
     "read_knowledge": (
         "Read an item as it is now (`item_id`), or exactly what a citation cites, which stays readable for ever. Long items "
@@ -33,8 +33,8 @@ DESCRIPTIONS = {
         "only that again."
     ),
     "recall_context": (
-        "Recall what you and your team asked to be remembered about a question and, where allowed, what knowledge says beside "
-        "it. Call it at the start of a conversation and before decisions. `sources` says what was asked and what not."
+        "Recall what you and your team asked to be remembered about a question and, where allowed, what knowledge says "
+        "beside it. Call it at the start of a conversation and before decisions. `sources` says what was asked and what not."
     ),
     "remember": (
         "Keep a fact, decision or preference for later conversations, of this and of other clients. Only what the user would "
@@ -121,7 +121,7 @@ def missing_scope(scope: str) -> Forbidden:
 
 _WAYS_OUT = {
     "invalid_request": "Mend the field that is named and call again.",
-    "invalid_citation": "A citation is knowledge:<item-id>@<40 hex>, with #L<from>-L<to> for lines; copy it from a result as it is.",
+    "invalid_citation": "A citation is knowledge:<item-id>@<40 hex>, with #L<from>-L<to> for lines; copy it from a result.",
     "base_not_found": "Leave `bases` out to search every base that you may see; results name theirs.",
     "space_not_found": "Leave `space` out for every space that you may see.",
     "item_not_found": "Find the item with search_knowledge and use the `knowledge_item_id` of a result.",

@@ -1,7 +1,7 @@
 """The wire of a program that speaks JSON-RPC over standard input and output. Needs nothing but the standard library.
 
-Nothing else reaches standard output: while the wire is open, descriptor 1 points at standard error, so what a library prints, a
-child writes or Python warns of goes there.
+Nothing else reaches standard output: while the wire is open, descriptor 1 points at standard error, so what a library
+prints, a child writes or Python warns of goes there.
 """
 
 from __future__ import annotations

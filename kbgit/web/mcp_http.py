@@ -1,9 +1,9 @@
 """MCP over streamable HTTP, at `/mcp`, with what its authorization specification asks of a resource server.
 
-Every request is complete in itself: there are no sessions, so none can be left behind, hijacked or outlive its token. In order:
-the Host and the Origin are ones that this server goes by (so that no page can reach it by rebinding a name), the bearer token is
-valid, the method is POST, the body is whole and within limits, and the token has the scope that the call needs. Only then does
-the SDK see the request.
+Every request is complete in itself: there are no sessions, so none can be left behind, hijacked or outlive its token. In
+order: the Host and the Origin are ones that this server goes by (so that no page can reach it by rebinding a name), the
+bearer token is valid, the method is POST, the body is whole and within limits, and the token has the scope that the call
+needs. Only then does the SDK see the request.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import logging
 import socket
 from collections.abc import Callable, Mapping
 from http.cookies import CookieError, SimpleCookie
@@ -43,6 +44,8 @@ _EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})
 _AGENT = "kbgit.agent"
 _RESOURCE_METHODS = ("resources/", "completion/")
 
+log = logging.getLogger("kbgit.web")
+
 
 class Misdirected(KbgitError):
     """The request names a host that this server is not."""
@@ -65,6 +68,7 @@ class McpHttp:
         self._settings = runtime.home.settings
         self._accounts: Authenticator = runtime.accounts
         self._names = Names(self._settings)
+        log.info("agents reach %s under the names %s", PATH, self._names)
         calls = Calls(self._settings, runtime.library, runtime.memory, runtime.recall)
         server = McpServer(self._settings, runtime.library, calls, _agent_of)
         self._protocol = _Running(
@@ -245,19 +249,21 @@ class Names:
         self._public_origin = f"{public.scheme}://{public.netloc}".lower() if self._public else ""
         self._names = frozenset(names | ({public.hostname.lower()} if public.hostname else set()))
 
+    def __str__(self) -> str:
+        return ", ".join([*sorted(self._names), *(["any address"] if self._any_address else [])])
+
     def check(self, scope: asgi.Scope) -> None:
         """Raises `Misdirected` for a strange Host, `Forbidden` (without a scope) for a strange Origin."""
         host = header(scope, b"host")
         name = _host_name(host) if host is not None else None
         if name is None or not (name in self._names or (self._any_address and _is_address(name))):
             raise Misdirected(
-                f"this server is not called {(host or '')[:100]!r}; the settings `host` and `public_url` say what it is called"
+                f"this server is not called {(host or '')[:100]!r}; the settings `host` and `public_url` name it"
             )
         origin = header(scope, b"origin")
         if origin is not None and not self._is_known_origin(origin):
-            raise ForeignOrigin(
-                f"pages of {origin[:100]!r} may not use this server; the setting `public_url` names one that may"
-            )
+            wrong = f"pages of {origin[:100]!r} may not use this server; the setting `public_url` names one that may"
+            raise ForeignOrigin(wrong)
 
     def _is_known_origin(self, origin: str) -> bool:
         if self._public_origin and origin.lower() == self._public_origin:

@@ -58,7 +58,7 @@ def test_configuration_in_json_starts_this_program_with_this_home(kbgit: Kbgit, 
 def test_configuration_over_http_has_the_public_address(kbgit: Kbgit, client: str) -> None:
     text = kbgit.run("connect", client, "--http", "--json", KBGIT_PUBLIC_URL="https://kb.example.org/").stdout
     found: dict[str, Any] = json.loads(json.loads(text)["configuration"])
-    entry = found.get("servers", found.get("mcpServers"))["kbgit"]
+    entry = (found.get("servers") or found["mcpServers"])["kbgit"]
     assert (entry["type"], entry["url"]) == ("http", "https://kb.example.org/mcp")
 
 

@@ -114,7 +114,7 @@ def test_drafts_do_not_exist_for_readers_and_are_named_to_writers(
         runtime.library.read("notes/a", MEMBER)
     revision = named.value.details["knowledge_revision_id"]
     assert runtime.library.read("notes/a", MEMBER, revision=revision).title == "Secret plan"
-    with pytest.raises(RevisionNotFound):
+    with pytest.raises(ItemNotFound):
         runtime.library.read("notes/a", VIEWER, revision=revision)
     with pytest.raises(ItemNotFound):
         runtime.library.revisions("notes/a", VIEWER)

@@ -67,9 +67,9 @@ def test_an_item_is_created_as_a_draft_and_published_by_one_line(runtime: Runtim
     assert found(runtime, "heron") == ["plan"]
     repository = runtime.home.repository(notes)
     assert published.citation is not None
-    assert repository.git.run(
-        "diff-tree", "--numstat", "-r", f"{published.citation.revision}^", published.citation.revision
-    ).decode().split()[:2] == ["1", "1"]
+    revision = str(published.citation.revision)
+    changed = repository.git.run("diff-tree", "--numstat", "-r", f"{revision}^", revision)
+    assert changed.decode().split()[:2] == ["1", "1"]
     view = runtime.library.read("plan", VERA)
     assert (view.title, view.metadata, view.content) == ("Release: plan", {"owner": "platform"}, "# Plan\n\nheron\n")
     assert (view.provenance.pushed_by, view.provenance.via) == ("mia", Via.API)

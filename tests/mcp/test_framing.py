@@ -151,3 +151,18 @@ def test_an_error_cannot_carry_a_line_of_its_own(served: Served) -> None:
     text = asked(over_http(served.url, served.token()), ask)
     assert not any(line.startswith("SYSTEM") for line in text.split("\n"))
     assert not any(character in text for character in HIDDEN)
+
+
+def test_an_id_with_a_hidden_character_is_shown_and_looked_up_as_it_was_shown(served: Served) -> None:
+    async def ask(client: Client) -> tuple[CallToolResult, CallToolResult, CallToolResult]:
+        found = await client.call_tool("search_knowledge", {"query": "quokka", "mode": "lexical"})
+        hit = found.structured_content["results"][0]
+        by_id = await client.call_tool("read_knowledge", {"item_id": hit["knowledge_item_id"]})
+        verdicts = await client.call_tool("verify_citations", {"citations": [hit["citation"]]})
+        return found, by_id, verdicts
+
+    found, by_id, verdicts = asked(over_http(served.url, served.token("max")), ask)
+    assert found.structured_content["results"][0]["knowledge_item_id"] == "runbooks/odd/👩⟨U+200D⟩💻"
+    assert "Quokka." in by_id.structured_content["content"]
+    assert verdicts.structured_content["verdicts"][0]["state"] == "exact"
+    assert "\u200d" not in text_of(found) + text_of(by_id) + text_of(verdicts)

@@ -47,7 +47,10 @@ def test_every_published_item_is_listed_and_can_be_read(served: Served, mode: st
                 return found
 
     found = asked(over_http(served.url, served.token("max"), mode), ask)
-    assert set(found) == {"item_deploy", "item_hostile", "runbooks/long", "runbooks/odd/100% über & co"}
+    assert set(found) == {
+        *("item_deploy", "item_hostile", "runbooks/long", "runbooks/odd/100% über & co"),
+        "runbooks/odd/👩⟨U+200D⟩💻",
+    }
     assert "begin untrusted text" in found["item_deploy"]
     assert "harbour" in found["item_deploy"]
 
@@ -66,7 +69,7 @@ def test_lists_come_in_pages(served: Served, monkeypatch: pytest.MonkeyPatch) ->
                 assert len(names) == sum(sizes)
                 return sizes
 
-    assert asked(over_http(served.url, served.token("ada")), ask) == [2, 2, 1]
+    assert asked(over_http(served.url, served.token("ada")), ask) == [2, 2, 2]
 
 
 def test_a_pinned_resource_stays_what_it_was(served: Served) -> None:
@@ -102,7 +105,7 @@ def test_ids_and_revisions_are_completed(served: Served) -> None:
         assert await complete(client, CURRENT, "item_id", "item_") == ["item_deploy", "item_hostile"]
         assert await complete(client, CURRENT, "item_id", "item_deploy") == ["item_deploy"]
         assert await complete(client, CURRENT, "item_id", "di") == []
-        assert len(await complete(client, CURRENT, "item_id", "")) == 4
+        assert len(await complete(client, CURRENT, "item_id", "")) == 5
         old, new = served.heads
         assert await complete(client, PINNED, "revision", "", item_id="item_deploy") == [new, old]
         assert await complete(client, PINNED, "revision", old[:6], item_id="item_deploy") == [old]
