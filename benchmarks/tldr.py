@@ -97,16 +97,14 @@ def compare_lexical(runtime: Runtime) -> list[str]:
     rivals = [fts5(texts), *tantivy(texts)]
     mine: list[float] = []
     theirs: dict[str, list[float]] = {name: [] for name, _ in rivals}
-    for warm in (True, False):
+    # Each engine in turn, first to warm up: interleaved, each would find the processor's caches full of the other's.
+    for times in ([], mine):
         for query in queries:
             request = SearchRequest(query=query, mode=Mode.LEXICAL)
-            taken = timed(lambda request=request: runtime.library.search(request, OPERATOR))  # type: ignore[misc]
-            if not warm:
-                mine.append(taken)
-            for name, ask in rivals:
-                taken = timed(lambda ask=ask, query=query: ask(query))  # type: ignore[misc]
-                if not warm:
-                    theirs[name].append(taken)
+            times.append(timed(lambda request=request: runtime.library.search(request, OPERATOR)))  # type: ignore[misc]
+    for name, ask in rivals:
+        for times in ([], theirs[name]):
+            times += [timed(lambda ask=ask, query=query: ask(query)) for query in queries]  # type: ignore[misc]
     row("lexical, three words, in process", mine)
     for name, times in theirs.items():
         row(f"  {name}, the same OR query", times)
@@ -201,13 +199,13 @@ def pushes(client: Client, home: Home, work: Path, count: int, *, with_vectors: 
     items = sorted(work.glob("pages/*/*.md"))
     pushing, lexical, semantic, stale = [], [], [], 0
     for number in range(count):
-        word, old_word = f"freshword{number}x", f"freshword{number - 1}x"
+        word, old_word = f"freshword{number + 10}x", f"freshword{number + 9}x"
         item = items[0]
         item.write_text(re.sub(r"freshword\d+x\n", "", item.read_text()) + f"{word}\n")
         subprocess.run([*git, "commit", "--quiet", "--all", "--message", word], check=True)
         pushing.append(timed(lambda: subprocess.run([*git, "push", "--quiet"], check=True, capture_output=True)))
         returned = time.perf_counter()
-        stale += len(results_of(client.search(old_word, mode="lexical")))
+        stale += len(results_of(client.search(f'"{old_word}"', mode="lexical")))
         while not results_of(client.search(word, mode="lexical")):
             pass
         lexical.append((time.perf_counter() - returned) * 1000)

@@ -29,7 +29,8 @@ from kbgit.store import Repository
 
 log = logging.getLogger(__name__)
 
-_CHUNK = 4000
+_CHUNK = 20_000  # items of one step: few steps make few segments, which are read faster ever after
+_BATCH = 1_000
 _EMBEDDING_BATCH = 32
 _RETRY_SECONDS = 30.0
 
@@ -187,8 +188,13 @@ class Indexer:
         done = 0
         for start in range(0, max(1, len(rows)), _CHUNK):
             chunk = rows[start : start + _CHUNK]
-            blobs = dict(repository.blobs({row.blob for row in chunk}))
-            passages = [passage for row in chunk for passage in self._passages(row, blobs[row.blob])]
+            passages: list[IndexedPassage] = []
+            for first in range(0, len(chunk), _BATCH):
+                batch = chunk[first : first + _BATCH]
+                blobs = dict(repository.blobs({row.blob for row in batch}))
+                passages += [passage for row in batch for passage in self._passages(row, blobs[row.blob])]
+                if len(rows) > _BATCH:
+                    self._progress(Progress(key, "items read", start + first + len(batch), len(rows)))
             is_last = start + _CHUNK >= len(rows)
             gone = removed if start == 0 else set()
             update = IndexUpdate(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -48,6 +48,34 @@ class Client(Protocol):
 
     def diff(self, item_id: str, old: str, new: str, base: str | None) -> Json:
         """What changed between two revisions."""
+        ...
+
+    def verify(self, body: Json) -> Json:
+        """A verdict on each citation."""
+        ...
+
+    def changes(self, body: Json) -> Json:
+        """A page of what changed."""
+        ...
+
+    def recall(self, body: Json) -> Json:
+        """What is remembered about a question, and what knowledge says beside it."""
+        ...
+
+    def remember(self, body: Json) -> Json:
+        """A new record of memory."""
+        ...
+
+    def records(self, asked: Mapping[str, str | None], limit: int) -> Json:
+        """A page of records; `asked` may hold `space`, `project`, `kind`, `query` and `cursor`."""
+        ...
+
+    def forget(self, record_id: str) -> Json:
+        """Remove a record."""
+        ...
+
+    def export_memory(self, space: str | None, project: str | None, form: str) -> str:
+        """Everything that is remembered, as text in the form `json` or `markdown`."""
         ...
 
     def bases(self) -> Json:

@@ -22,6 +22,7 @@ _ANSWER_SECONDS = 90.0  # a search may wait for a commit
 _CHUNK = 1 << 16
 _PAGE = "200"
 _KNOWLEDGE = "/api/v1/knowledge"
+_MEMORY = "/api/v1/memory"
 
 
 class HttpClient:
@@ -67,6 +68,38 @@ class HttpClient:
     def status(self) -> Json:
         """GET /api/v1/status."""
         return self._ask("GET", "/api/v1/status")
+
+    # What agents ask
+
+    def verify(self, body: Json) -> Json:
+        """POST /api/v1/citations/verify."""
+        return self._ask("POST", "/api/v1/citations/verify", body=body)
+
+    def changes(self, body: Json) -> Json:
+        """POST /api/v1/knowledge/changes."""
+        return self._ask("POST", f"{_KNOWLEDGE}/changes", body=body)
+
+    def recall(self, body: Json) -> Json:
+        """POST /api/v1/recall."""
+        return self._ask("POST", "/api/v1/recall", body=body)
+
+    def remember(self, body: Json) -> Json:
+        """POST /api/v1/memory."""
+        return self._ask("POST", _MEMORY, body=body)
+
+    def records(self, asked: Parameters, limit: int) -> Json:
+        """GET /api/v1/memory."""
+        return self._ask("GET", _MEMORY, {**asked, "limit": str(limit)})
+
+    def forget(self, record_id: str) -> Json:
+        """DELETE /api/v1/memory/<id>."""
+        return self._ask("DELETE", f"{_MEMORY}/{_quoted(record_id)}")
+
+    def export_memory(self, space: str | None, project: str | None, form: str) -> str:
+        """GET /api/v1/memory/export."""
+        asked = {"space": space, "project": project, "format": form}
+        with self._answer("GET", f"{_MEMORY}/export", asked, None) as answer:
+            return answer.read().decode("utf-8", "replace")
 
     # Items
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 
 from kbgit.access import Principal
 from kbgit.assemble import Runtime, open_runtime
@@ -16,6 +17,9 @@ from kbgit.importing import BaseOptions
 from kbgit.indexer import Progress
 from kbgit.item import ItemStatus
 from kbgit.library import Draft, SearchRequest
+from kbgit.mcp.calls import Agent, Calls
+from kbgit.mcp.contract import contract
+from kbgit.memory import MemoryKind
 from kbgit.publish import rebuild
 from kbgit.revision import Via
 
@@ -38,6 +42,8 @@ class HomeClient:
         owner = owner_of(runtime.home, runtime.accounts)
         self._caller = runtime.accounts.principal(owner)
         self._operator = Principal(owner, operator=True)
+        self._agent = Agent(self._caller, contract().profile_of(self._caller))
+        self._calls = Calls(runtime.home.settings, runtime.library, runtime.memory, runtime.recall)
 
     def __enter__(self) -> HomeClient:
         return self
@@ -128,6 +134,47 @@ class HomeClient:
     def status(self) -> Json:
         """As the API's."""
         return self._runtime.library.status(self._caller).as_json()
+
+    # What agents ask
+
+    def verify(self, body: Json) -> Json:
+        """As the API's."""
+        return self._calls.verify_citations(body, self._agent)
+
+    def changes(self, body: Json) -> Json:
+        """As the API's."""
+        return self._calls.knowledge_changes(body, self._agent)
+
+    def recall(self, body: Json) -> Json:
+        """As the API's."""
+        return self._calls.recall_context(body, self._agent)
+
+    def remember(self, body: Json) -> Json:
+        """As the API's."""
+        return self._calls.remember(body, self._agent)
+
+    def records(self, asked: Mapping[str, str | None], limit: int) -> Json:
+        """As the API's."""
+        kind = asked.get("kind")
+        page = self._runtime.memory.records(
+            self._caller,
+            space=asked.get("space"),
+            project=asked.get("project"),
+            kind=MemoryKind(kind) if kind else None,
+            query=asked.get("query") or "",
+            cursor=asked.get("cursor"),
+            limit=limit,
+        )
+        return page.as_json()
+
+    def forget(self, record_id: str) -> Json:
+        """As the API's."""
+        return self._calls.forget({"id": record_id}, self._agent)
+
+    def export_memory(self, space: str | None, project: str | None, form: str) -> str:
+        """As the API's."""
+        export = self._runtime.memory.export(self._caller, space=space, project=project)
+        return export.as_markdown() if form == "markdown" else json.dumps(export.as_json(), ensure_ascii=False)
 
     # Items
 
