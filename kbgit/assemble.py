@@ -21,12 +21,13 @@ from kbgit.home import Home
 from kbgit.index.contract import Index
 from kbgit.index.embedded import EmbeddedIndex
 from kbgit.index.memory import MemoryIndex
-from kbgit.indexer import Background, Indexer, Progress
+from kbgit.indexer import Background, Indexer, Progress, at_most_every
 from kbgit.library import Bases, Library, People, Writing
 from kbgit.memory import MemorySearch, MemoryStore, Recall
 from kbgit.watch import Watcher
 
 LOCK_FILE = "index.lock"
+_CHORES_SECONDS = 3600.0
 
 log = logging.getLogger(__name__)
 
@@ -131,14 +132,6 @@ def open_runtime(
         )
         indexer = Indexer(home, catalogue, index, embedder, cache, progress)
         indexer.embedding_problem = embedding_problem
-        background = Background(indexer)
-        watcher = Watcher(
-            home.repositories,
-            notice=background.notice,
-            sweep=background.request_sweep,
-            mode=settings.watch,
-            sweep_seconds=settings.sweep_seconds,
-        )
         library = Library(settings, catalogue, index, embedder, indexer)
         writing = Writing(catalogue, indexer, home.limits)
         bases = Bases(home, accounts, catalogue, index, indexer, writing)
@@ -147,6 +140,14 @@ def open_runtime(
         memory_index = MemoryIndex(embedder.dimension if embedder else None)
         memory = MemoryStore(
             home.path / "memory", MemorySearch(memory_index, embedder, memory_cache), audit=accounts.record
+        )
+        background = Background(indexer, [at_most_every(_CHORES_SECONDS, memory.forget_expired)])
+        watcher = Watcher(
+            home.repositories,
+            notice=background.notice,
+            sweep=background.request_sweep,
+            mode=settings.watch,
+            sweep_seconds=settings.sweep_seconds,
         )
     except BaseException:
         lock.release()

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -282,11 +283,28 @@ class Indexer:
         return found
 
 
-class Background:
-    """Two threads: one brings noticed bases to their heads, one embeds. Notices coalesce."""
+def at_most_every(seconds: float, chore: Callable[[], object]) -> Callable[[], None]:
+    """`chore`, done only when `seconds` have passed since it was last done; the first time counts from now."""
+    last = time.monotonic()
 
-    def __init__(self, indexer: Indexer) -> None:
+    def done_when_due() -> None:
+        nonlocal last
+        if time.monotonic() - last >= seconds:
+            last = time.monotonic()
+            chore()
+
+    return done_when_due
+
+
+class Background:
+    """Two threads: one brings noticed bases to their heads, one embeds. Notices coalesce.
+
+    `chores` are done after each sweep.
+    """
+
+    def __init__(self, indexer: Indexer, chores: Sequence[Callable[[], object]] = ()) -> None:
         self._indexer = indexer
+        self._chores = chores
         self._wake = threading.Condition()
         self._noticed: set[BaseKey] = set()
         self._sweep = False
@@ -338,7 +356,8 @@ class Background:
             for key in noticed:
                 self._guarded(partial(self._indexer.synchronise, key))
             if sweep:
-                self._guarded(self._indexer.sweep)
+                for step in (self._indexer.sweep, *self._chores):
+                    self._guarded(step)
             self._may_embed.set()
 
     def _embed_loop(self) -> None:
@@ -359,7 +378,7 @@ class Background:
                     log.exception("embedding failed")
                     break
 
-    def _guarded(self, step: Callable[[], None]) -> None:
+    def _guarded(self, step: Callable[[], object]) -> None:
         try:
             step()
         except BaseNotFound:

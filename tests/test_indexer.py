@@ -19,7 +19,7 @@ from kbgit.errors import EmbeddingFailure, TimedOut
 from kbgit.home import Home
 from kbgit.index.contract import Query, Scope
 from kbgit.index.embedded import EmbeddedIndex
-from kbgit.indexer import Background, Indexer, Progress
+from kbgit.indexer import Background, Indexer, Progress, at_most_every
 from kbgit.library import Library, SearchRequest
 from kbgit.ranking import Mode
 from kbgit.store import Repository
@@ -252,3 +252,20 @@ def test_every_passage_of_an_item_is_in_scope_of_its_base_only(parts: Parts, key
     vector = np.asarray(parts.embedder.embed_query("heron"))
     assert len(parts.index.score(Query("heron", (), vector), Scope({str(key): None})).item) == 1
     assert len(parts.index.score(Query("heron", (), vector), Scope({"team:other/x": None})).item) == 0
+
+
+def test_a_chore_is_done_after_a_sweep_when_it_is_due_and_not_before(parts: Parts) -> None:
+    done: list[str] = []
+    fresh = threading.Event()
+
+    def always() -> None:
+        done.append("always")
+        fresh.set()
+
+    chores = [at_most_every(3600, lambda: done.append("hourly")), at_most_every(0, lambda: done.append("due")), always]
+    background = Background(parts.indexer, chores)
+    background.start()
+    assert fresh.wait(10)
+    background.stop()
+    assert done[:2] == ["due", "always"]
+    assert "hourly" not in done
