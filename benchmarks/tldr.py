@@ -264,6 +264,7 @@ def main() -> None:
         home = Home.at(path)
         runtime = import_all(home, unpack_tldr(corpora, Path(scratch, "tldr"))) if is_new else open_runtime(home)
         print(f"{'milliseconds':<46}{'median':>9}{'p95':>9}{'worst':>9}")
+        runtime.indexer.synchronise(KEY)
         queries = compare_lexical(runtime)
         if arguments.vectors:
             embed_all(runtime)
