@@ -327,6 +327,19 @@ TABLE: dict[tuple[str, str], Row] = {
         body={"text": "x", "project": "p", "space": "{key}"},
         done="201",
     ),
+    ("GET", f"{API}/memory/projects"): Row(of_memory, f"{API}/memory/projects?space={{key}}", needs=Action.READ_MEMORY),
+    ("POST", f"{API}/memory/documents"): Row(
+        of_memory,
+        f"{API}/memory/documents",
+        needs=Action.WRITE_MEMORY,
+        body={"space": "{key}", "project": "p", "reference": "knowledge:x"},
+    ),
+    ("DELETE", f"{API}/memory/documents"): Row(
+        of_memory,
+        f"{API}/memory/documents?space={{key}}&project=p&reference=knowledge:never-linked",
+        needs=Action.WRITE_MEMORY,
+        done="404 not_found",
+    ),
     ("DELETE", f"{API}/memory/<record_id>"): Row(
         of_own_memory, f"{API}/memory/mem_{'0' * 24}", needs=Action.WRITE_MEMORY, done="404 not_found"
     ),

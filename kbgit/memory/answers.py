@@ -50,6 +50,7 @@ class ProjectView:
     def as_json(self) -> dict[str, Any]:
         """The API's project object."""
         return {
+            "type": "memory_project",
             "space": self.key.space,
             "project": self.key.slug,
             "records": {kind.value: count for kind, count in self.counts.items()},

@@ -137,3 +137,19 @@ def test_what_cannot_be_understood_is_refused(workshop: Library, method: str, pa
     client = workshop.client("ada")
     answer = client.get(path) if body is None else client.send(method, path, body)
     assert (answer.status, answer.error) == (400, "invalid_request")
+
+
+def test_documents_are_linked_to_a_project_and_unlinked_and_stay_as_they_are(library: Library) -> None:
+    max_ = library.client("max")
+    link = {"space": "team:platform", "project": "harbour", "reference": cited(library)}
+    before = max_.get(f"/api/v1/knowledge/resolve?reference={cited(library)}").json
+    linked = max_.send("POST", f"{MEMORY}/documents", link)
+    assert (linked.status, linked.json["documents"]) == (200, [cited(library)])
+    assert max_.send("POST", f"{MEMORY}/documents", link).json["documents"] == [cited(library)]
+    projects = library.client("vera").get(f"{MEMORY}/projects?space=team:platform").json["projects"]
+    assert [cited(library)] in [project["documents"] for project in projects]
+    assert library.client("olga").get(f"{MEMORY}/projects?space=team:platform").error == "space_not_found"
+    address = f"{MEMORY}/documents?space=team:platform&project=harbour&reference={cited(library)}"
+    assert max_.request("DELETE", address).json["documents"] == []
+    assert max_.request("DELETE", address).error == "not_found"
+    assert max_.get(f"/api/v1/knowledge/resolve?reference={cited(library)}").json == before

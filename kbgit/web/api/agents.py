@@ -7,9 +7,10 @@ from flask import Response
 from kbgit.errors import InvalidRequest
 from kbgit.mcp.calls import Agent, Calls
 from kbgit.mcp.contract import contract
-from kbgit.memory import MemoryKind
+from kbgit.memory import MemoryKind, ProjectKey
 from kbgit.web.answers import answer, json_response
 from kbgit.web.api.blueprints import knowledge_blueprint, page_limit, signed_in, signed_in_blueprint
+from kbgit.web.fields import json_object
 from kbgit.web.incoming import json_body, parameters, runtime
 
 citations = knowledge_blueprint("citations")
@@ -91,6 +92,31 @@ def export_memory() -> Response:
     if wanted == "json":
         return answer(export)
     return Response(export.as_markdown().encode(), content_type="text/markdown; charset=utf-8")
+
+
+@memory.get("/memory/projects")
+def list_projects() -> Response:
+    """The projects that records are kept of."""
+    given = parameters("space")
+    projects = runtime().memory.projects(signed_in(), space=given.get("space"))
+    return json_response({"type": "memory_projects", "projects": [project.as_json() for project in projects]})
+
+
+@memory.post("/memory/documents")
+def link_document() -> Response:
+    """Link a document to a project."""
+    parameters()
+    body = json_object(required=("space", "project", "reference"))
+    key = ProjectKey(body.text("space") or "", body.text("project") or "")
+    return answer(runtime().memory.link(key, body.text("reference") or "", signed_in()))
+
+
+@memory.delete("/memory/documents")
+def unlink_document() -> Response:
+    """Remove a link; the document stays as it is."""
+    given = parameters(required=("space", "project", "reference"))
+    key = ProjectKey(given["space"], given["project"])
+    return answer(runtime().memory.unlink(key, given["reference"], signed_in()))
 
 
 @memory.delete("/memory/<record_id>")

@@ -143,6 +143,19 @@ SCHEMAS: Json = {
             "problems": listed(ref("MemoryProblem")),
         }
     ),
+    "MemoryProject": closed(
+        {
+            "type": {"const": "memory_project"},
+            "space": TEXT,
+            "project": TEXT,
+            "records": closed({kind.value: whole() for kind in MemoryKind}),
+            "documents": TEXTS,
+            "last_at": nullable(TIME),
+            "problems": listed(ref("MemoryProblem")),
+        }
+    ),
+    "MemoryProjects": closed({"type": {"const": "memory_projects"}, "projects": listed(ref("MemoryProject"))}),
+    "LinkRequest": closed({"space": TEXT, "project": TEXT, "reference": TEXT}),
     "Forgotten": closed({"type": {"const": "memory_forgotten"}, "id": TEXT}),
     "MemoryExport": closed(
         {
@@ -260,6 +273,38 @@ PATHS: Json = {
         ),
     },
     "/api/v1/memory/export": {"get": _EXPORT},
+    "/api/v1/memory/projects": {
+        "get": operation(
+            "listProjects",
+            "The projects that records are kept of, with the documents linked to them.",
+            "MemoryProjects",
+            parameters=[parameter("space", "Only this space: `personal:<user>` or `team:<name>`.", TEXT)],
+            errors=_MEMORY,
+            callers=SIGNED_IN,
+        )
+    },
+    "/api/v1/memory/documents": {
+        "post": operation(
+            "linkDocument",
+            "Link a document, by its citation or item id, to a project.",
+            "MemoryProject",
+            body="LinkRequest",
+            errors=(*_MEMORY, e.InvalidCitation, e.TooLarge),
+            callers=SIGNED_IN,
+        ),
+        "delete": operation(
+            "unlinkDocument",
+            "Remove a link; the document stays as it is.",
+            "MemoryProject",
+            parameters=[
+                parameter("space", "The project's space.", TEXT, required=True),
+                parameter("project", "The project.", TEXT, required=True),
+                parameter("reference", "What is linked.", TEXT, required=True),
+            ],
+            errors=(*_MEMORY, e.InvalidCitation, e.NotFound),
+            callers=SIGNED_IN,
+        ),
+    },
     "/api/v1/memory/{record_id}": {
         "delete": operation(
             "forget",
