@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,7 +44,7 @@ class Database:
         if found is None:
             found = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             found.row_factory = sqlite3.Row
-            found.execute("PRAGMA journal_mode = WAL")
+            _use_write_ahead_log(found)
             found.execute("PRAGMA synchronous = FULL")
             found.execute("PRAGMA foreign_keys = ON")
             found.execute("PRAGMA secure_delete = ON")
@@ -76,3 +77,17 @@ class Database:
                 connection.close()
             self._connections.clear()
         self._local = threading.local()
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    # Two that switch a new file at once would each wait for the other, so SQLite refuses one at once, whatever the timeout.
+    give_up = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
+                return
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.005)
