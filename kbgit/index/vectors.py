@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from kbgit.errors import IndexDamaged, IndexFailure
+from kbgit.index.allocation import fill_new_memory
 from kbgit.index.contract import Floats
 from kbgit.index.stamp import STAMP_NAME, Stamp
 from kbgit.index.vector_table import FLOOR_SAMPLE, UNIT_TOLERANCE, VectorTable, cosine_floor, packed
@@ -349,6 +350,7 @@ class _Chroma:
         from chromadb.config import Settings
         from chromadb.errors import ChromaError
 
+        fill_new_memory()  # before anything is allocated that Chroma may write out unfilled
         self._directory = directory
         self._foreign = (ChromaError, RuntimeError, ValueError)
         settings = Settings(
