@@ -243,6 +243,10 @@ def test_a_purged_base_leaves_no_byte_and_others_are_as_before(
     home = str(runtime.home.path)
     assert subprocess.run(["grep", "-rlaF", canary, home], capture_output=True, check=False).stdout == b""
     assert not [path for path in runtime.home.path.rglob("*") if canary in path.name]
+    for key in runtime.home.base_keys():  # Git's objects are compressed: look into each
+        objects = runtime.home.repository(key).git.run("cat-file", "--batch-all-objects", "--batch")
+        assert objects
+        assert canary.encode() not in objects
 
 
 def test_an_exported_base_is_imported_with_its_history_and_its_provenance(
