@@ -14,10 +14,23 @@ PACKAGE = ROOT / "kbgit"
 # Values read and write nothing; truth is Git and what is derived from it by exact rules; surfaces parse, call and render.
 LAYERS = {
     "values": [
-        *("errors", "frontmatter", "header_edit", "item", "revision", "citation", "access", "config", "names", "base"),
+        *(
+            "errors",
+            "frontmatter",
+            "header_edit",
+            "item",
+            "revision",
+            "citation",
+            "access",
+            "config",
+            "names",
+            "base",
+            "place",
+        ),
     ],
     "truth": [
         *("sqlite", "store", "admission", "rows", "catalogue", "accounts", "history", "publish", "receipt", "home"),
+        "sessions",
     ],
     "derived": ["passage", "analysis", "index", "ranking", "embedding", "indexer", "watch"],
     "use": ["library", "memory", "importing", "documents", "assemble"],

@@ -130,7 +130,7 @@ class Writing:
             _check_path(repository, now, path)
             return {path: raw}
 
-        result = self._commit(base.key, caller, make, f"Create {draft.title or path}", via)
+        result = self.commit(base.key, caller, make, f"Create {draft.title or path}", via)
         return self._written(result, path)
 
     def update(
@@ -154,7 +154,7 @@ class Writing:
             fresh = self._still(now, item, expected_revision)
             return {fresh.path: edit_document(repository.blob(fresh.blob), draft.fields, draft.content)}
 
-        result = self._commit(place.key, caller, make, message or f"Change {item.title}", via)
+        result = self.commit(place.key, caller, make, message or f"Change {item.title}", via)
         return self._written(result, item.path)
 
     def set_status(
@@ -175,7 +175,7 @@ class Writing:
             return {fresh.path: edit_document(repository.blob(fresh.blob), {"status": status.value})}
 
         verb = {ItemStatus.PUBLISHED: "Publish", ItemStatus.DRAFT: "Unpublish", ItemStatus.ARCHIVED: "Archive"}[status]
-        result = self._commit(place.key, caller, make, f"{verb} {item.title}", via)
+        result = self.commit(place.key, caller, make, f"{verb} {item.title}", via)
         return self._written(result, item.path)
 
     def delete(
@@ -187,7 +187,7 @@ class Writing:
         def make(now: BaseRow, _: Repository) -> Files:
             return {self._still(now, item, expected_revision).path: None}
 
-        result = self._commit(place.key, caller, make, f"Delete {item.title}", via)
+        result = self.commit(place.key, caller, make, f"Delete {item.title}", via)
         return Written(item_id, None, None, item.path, result)
 
     # Settings
@@ -208,7 +208,7 @@ class Writing:
             before = found[0][2] if found and found[0][1] == "blob" else None
             return {path: change(before)}
 
-        return self._commit(key, caller, make, message, via)
+        return self.commit(key, caller, make, message, via)
 
     # The one way to the branch
 
@@ -216,7 +216,7 @@ class Writing:
         """A context in which nobody writes to the base through this library."""
         return self._queues[str(key)]
 
-    def _commit(
+    def commit(
         self,
         key: BaseKey,
         caller: Principal,
@@ -224,6 +224,11 @@ class Writing:
         message: str,
         via: Via,
     ) -> Receipt:
+        """One commit of what `make` gives for the present head: path to bytes, or None to remove. Nothing if all is so already.
+
+        `make` runs again when somebody pushed in between; what it raises ends the attempt with nothing changed. Raises
+        `PushRefused`, `Conflict`, `BaseNotFound`.
+        """
         with self.alone(key):
             repository = self._indexer.repository(key)
             for _ in range(_ATTEMPTS):
