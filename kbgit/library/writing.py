@@ -224,7 +224,7 @@ class Writing:
         message: str,
         via: Via,
     ) -> Receipt:
-        """One commit of what `make` gives for the present head: path to bytes, or None to remove. Nothing if all is so already.
+        """One commit of what `make` gives for the present head: path to bytes, or None to remove; nothing if it is so now.
 
         `make` runs again when somebody pushed in between; what it raises ends the attempt with nothing changed. Raises
         `PushRefused`, `Conflict`, `BaseNotFound`.
