@@ -304,7 +304,9 @@ class Catalogue:
             return {}
         sql = (
             f"WITH hits (base, item_id) AS (VALUES {', '.join(['(?, ?)'] * len(hits))})"
-            " SELECT hits.base, hits.item_id, revision, items.number, title, path, blob, tags, publications.published_at"
+            " SELECT hits.base, hits.item_id, revision, items.number, title, path, blob, tags, publications.published_at,"
+            " EXISTS (SELECT 1 FROM item_fields WHERE base = hits.base AND item_id = hits.item_id"
+            " AND key = 'source_type' AND value = 'file')"
             " FROM hits"
             " CROSS JOIN items ON items.base = hits.base AND items.item_id = hits.item_id"
             " CROSS JOIN bases ON bases.key = items.base"
@@ -323,8 +325,9 @@ class Catalogue:
                 blob,
                 tuple(json.loads(tags)) if tags != "[]" else (),
                 published_at,
+                bool(from_file),
             )
-            for base, item_id, revision, number, title, path, blob, tags, published_at in rows
+            for base, item_id, revision, number, title, path, blob, tags, published_at, from_file in rows
         }
 
     def matching(

@@ -33,9 +33,20 @@ class Place:
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
 
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Where a passage begins and ends; mostly one place."""
+
+    first: Place
+    last: Place
+
+    def __str__(self) -> str:
+        return str(self.first) if self.first == self.last else f"{self.first}–{self.last.name}"
+
     def as_json(self) -> dict[str, str]:
-        """JSON-ready."""
-        return {"kind": self.kind.value, "name": self.name, "label": str(self)}
+        """JSON-ready: `label` is for people, `page 12–13`."""
+        return {"kind": self.first.kind.value, "from": self.first.name, "to": self.last.name, "label": str(self)}
 
 
 def mark(kind: PlaceKind, name: str | int) -> str:
@@ -52,7 +63,31 @@ def read_mark(line: str) -> Place | None:
 
 def place_at(content: str, line: int) -> Place | None:
     """The place of the 1-based `line` of canonical content: the last mark at or above it; None without one."""
-    for text in reversed(content.split("\n")[: max(0, line)]):
+    return _last_mark(content.split("\n")[: max(0, line)])
+
+
+def stretch(content: str, start: int, end: int) -> Stretch | None:
+    """Where the lines `start` to `end` (1-based, inclusive) of canonical content stood; None where nothing is marked.
+
+    Marks and blank lines at either side have no text, so they count for the side on which text follows.
+    """
+    lines = content.split("\n")
+    while start < end and _is_bare(lines[start - 1 : start]):
+        start += 1
+    while end > start and _is_bare(lines[end - 1 : end]):
+        end -= 1
+    first, last = _last_mark(lines[:start]), _last_mark(lines[:end])
+    if first is None or last is None:
+        return Stretch(last, last) if last else None
+    return Stretch(first, last if last.kind is first.kind else first)
+
+
+def _is_bare(lines: list[str]) -> bool:
+    return all(not line.strip() or read_mark(line) is not None for line in lines)
+
+
+def _last_mark(lines: list[str]) -> Place | None:
+    for text in reversed(lines):
         if place := read_mark(text):
             return place
     return None

@@ -65,6 +65,8 @@ class CurrentItem:
     blob: str
     tags: tuple[str, ...]
     published_at: int
+    from_file: bool = False
+    """Whether it was made from a file, whose pages, slides or sheets its text may mark."""
 
 
 @dataclass(frozen=True, slots=True)

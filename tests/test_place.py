@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbgit.place import Place, PlaceKind, mark, place_at, read_mark
+from kbgit.place import Place, PlaceKind, mark, place_at, read_mark, stretch
 
 
 @given(st.sampled_from(PlaceKind), st.text())
@@ -36,3 +36,16 @@ def test_a_line_is_on_the_last_page_marked_at_or_above_it() -> None:
 def test_other_comments_and_text_mark_no_place() -> None:
     for line in ("<!-- page 2 -->", "page: 2", "<!-- page: 2 --> text", "<!-- chapter: 2 -->", "<!-- page:  -->", ""):
         assert read_mark(line) is None
+
+
+def test_a_passage_over_two_pages_says_both_and_one_that_only_touches_a_mark_says_one() -> None:
+    content = "<!-- page: 1 -->\n\none\n\n<!-- page: 2 -->\n\ntwo\n"
+    assert str(stretch(content, 1, 3)) == "page 1"
+    assert str(stretch(content, 1, 5)) == "page 1"
+    assert str(stretch(content, 3, 7)) == "page 1–2"
+    assert str(stretch(content, 5, 7)) == "page 2"
+    assert stretch("no marks\n", 1, 1) is None
+
+
+def test_text_before_the_first_mark_takes_the_place_of_what_follows() -> None:
+    assert str(stretch("# Title\n<!-- slide: 1 -->\ntext\n", 1, 3)) == "slide 1"

@@ -47,7 +47,9 @@ def _result(result: Json, words: list[str]) -> Iterator[str]:
     # Below its own title a section's path need not begin with it again.
     section = [part for part in result["section"] if part != result["title"]]
     start, end = result["lines"]
-    facts = [f"{result['base']}/{result['locator']}", f"lines {start}–{end}", " › ".join(section)]
+    facts = [f"{result['base']}/{result['locator']}", f"lines {start}–{end}"]
+    facts += [result["place"]["label"]] if "place" in result else []
+    facts.append(" › ".join(section))
     facts.append(" ".join(f"#{tag}" for tag in result["tags"]))
     yield click.style(terminal.cut(" · ".join(line(fact) for fact in facts if fact), terminal.width()), dim=True)
     if result["content"]:

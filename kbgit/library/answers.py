@@ -10,6 +10,7 @@ from kbgit.admission import Problem
 from kbgit.citation import Citation
 from kbgit.frontmatter import Value
 from kbgit.item import ItemStatus
+from kbgit.place import Stretch
 from kbgit.ranking import Mode
 from kbgit.revision import Provenance, rfc3339
 from kbgit.rows import BaseRow
@@ -17,7 +18,10 @@ from kbgit.rows import BaseRow
 
 @dataclass(frozen=True, slots=True)
 class PassageHit:
-    """A passage of a found item. `content` is None where none was asked for; `quote_hash` is of the cited lines."""
+    """A passage of a found item. `content` is None where none was asked for; `quote_hash` is of the cited lines.
+
+    `place` says on which pages, slides or sheet of the original it stood, where the item was made from such a file.
+    """
 
     citation: Citation
     section: tuple[str, ...]
@@ -25,6 +29,7 @@ class PassageHit:
     score: float
     content: str | None
     quote_hash: str
+    place: Stretch | None = None
 
     def as_json(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -35,12 +40,13 @@ class PassageHit:
             "score": round(self.score, 6),
             "content": self.content,
             "quote_hash": self.quote_hash,
+            **({"place": self.place.as_json()} if self.place else {}),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """One found item, by its best passage."""
+    """One found item, by its best passage, whose `place` is that of `PassageHit`."""
 
     item_id: str
     revision: str
@@ -57,6 +63,7 @@ class SearchResult:
     quote_hash: str
     more_passages: tuple[PassageHit, ...] = ()
     explanation: Mapping[str, Any] | None = None
+    place: Stretch | None = None
 
     @property
     def citation(self) -> Citation:
@@ -83,6 +90,8 @@ class SearchResult:
             "tags": list(self.tags),
             "quote_hash": self.quote_hash,
         }
+        if self.place is not None:
+            found["place"] = self.place.as_json()
         if self.more_passages:
             found["more_passages"] = [passage.as_json() for passage in self.more_passages]
         if self.explanation is not None:

@@ -25,6 +25,7 @@ from kbgit.library.answers import Freshness, PassageHit, SearchResponse, SearchR
 from kbgit.library.citing import quote_hash
 from kbgit.library.request import Content, SearchRequest
 from kbgit.library.sight import Sight
+from kbgit.place import stretch
 from kbgit.ranking import Legs, Mode, RankedItem, fused, item_ranks, normalised, ranked
 from kbgit.rows import BaseRow, CurrentItem
 
@@ -185,15 +186,28 @@ class Searching:
     ) -> SearchResult:
         item, best = hit.current, hit.best
         content = None if request.content is Content.NONE else best.text
+        whole = ""
+        if request.content is Content.FULL or item.from_file:
+            whole = parse_document(self._indexer.repository(hit.base.key).blob(item.blob)).content
         if request.content is Content.FULL:
-            content = parse_document(self._indexer.repository(hit.base.key).blob(item.blob)).content
+            content = whole
         more = []
         for row in hit.ranked.rows[1 : 1 + _MORE_PASSAGES]:
             passage = scores.passage(row)
             text = passage.text if request.content is Content.PASSAGE else None
             citation = Citation(item.item_id, item.revision, passage.lines)
             hashed = quote_hash(passage.text)
-            more.append(PassageHit(citation, passage.section, passage.lines, float(score[row]), text, hashed))
+            more.append(
+                PassageHit(
+                    citation,
+                    passage.section,
+                    passage.lines,
+                    float(score[row]),
+                    text,
+                    hashed,
+                    stretch(whole, *passage.lines),
+                )
+            )
         return SearchResult(
             item_id=item.item_id,
             revision=item.revision,
@@ -210,6 +224,7 @@ class Searching:
             quote_hash=quote_hash(best.text),
             more_passages=tuple(more),
             explanation=explain.of(hit.ranked.rows[0]) if explain else None,
+            place=stretch(whole, *best.lines),
         )
 
     def freshness(self, bases: Sequence[BaseRow]) -> dict[str, Freshness]:

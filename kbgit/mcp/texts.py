@@ -35,6 +35,8 @@ def _search(answer: Json, frame: Frame) -> Iterator[str]:
 def _hit(number: str, result: Json, frame: Frame) -> Iterator[str]:
     yield f"{number}citation: {quoted(result['citation'])}"
     yield f"base: {label(_base_key(result))}, path: {label(result['locator'])}"
+    if "place" in result:
+        yield f"place in the original: {label(result['place']['label'])}"
     yield (
         f"status: published and current, revision {result['revision_number']} of {result['published_at']}, "
         f"score {result['score']:.2f}"

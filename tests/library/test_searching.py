@@ -296,3 +296,16 @@ def test_one_repository_that_cannot_be_read_spoils_no_search_of_the_others(
     assert "sound/b" in ids(answer)
     assert answer.freshness["broken"].alarm
     embed_all(runtime)
+
+
+def test_a_passage_of_a_document_says_on_which_page_it_stood(
+    runtime: Runtime, imported: Callable[..., BaseKey]
+) -> None:
+    header = "---\nstatus: published\nsource_type: file\n---\n"
+    pages = "<!-- page: 1 -->\n\n# Pumps\n\nA pump lifts.\n\n<!-- page: 2 -->\n\n# Valves\n\nA valve closes.\n"
+    imported(
+        {"plant.pdf.md": header + pages, "notes.md": "---\nstatus: published\n---\n" + pages.replace("valve", "tap")}
+    )
+    found = runtime.library.search(SearchRequest("valve closes", mode=Mode.LEXICAL), OPERATOR).results
+    assert found[0].as_json()["place"] == {"kind": "page", "from": "2", "to": "2", "label": "page 2"}
+    assert "place" not in found[1].as_json(), "its writer typed those marks; it is no document's text"

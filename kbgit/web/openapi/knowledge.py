@@ -5,6 +5,7 @@ from __future__ import annotations
 from kbgit import errors as e
 from kbgit.item import ItemStatus
 from kbgit.library.request import Content
+from kbgit.place import PlaceKind
 from kbgit.ranking import Mode
 from kbgit.revision import Via
 from kbgit.web.openapi.operations import IN_BASE, ITEM_ADDRESSES, PAGE, ErrorClass, operation, parameter
@@ -20,6 +21,7 @@ from kbgit.web.openapi.shapes import (
     TRUTH,
     Json,
     closed,
+    described,
     listed,
     nullable,
     ref,
@@ -100,7 +102,12 @@ SCHEMAS: Json = {
             "score": NUMBER,
             "content": nullable(TEXT),
             "quote_hash": TEXT,
-        }
+        },
+        {"place": ref("Place")},
+    ),
+    "Place": described(
+        closed({"kind": words(PlaceKind), "from": TEXT, "to": TEXT, "label": TEXT}),
+        "The pages, slides or sheet of the original document; `label` is for people: `page 12`.",
     ),
     "SearchResult": closed(
         {
@@ -121,7 +128,7 @@ SCHEMAS: Json = {
             "tags": TEXTS,
             "quote_hash": TEXT,
         },
-        {"more_passages": listed(ref("Passage")), "explain": ANYTHING},
+        {"place": ref("Place"), "more_passages": listed(ref("Passage")), "explain": ANYTHING},
     ),
     "SearchResponse": closed(
         {
