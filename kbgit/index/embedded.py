@@ -26,6 +26,7 @@ import numpy as np
 
 from kbgit.embedding.cache import VectorCache
 from kbgit.errors import EmbeddingFailure, IndexDamaged, IndexFailure
+from kbgit.index.arithmetic import keep_to_one_thread
 from kbgit.index.bm25 import Bm25, LexicalScores, Searched
 from kbgit.index.contract import (
     BaseState,
@@ -74,6 +75,7 @@ class EmbeddedIndex:
         `cache` gives vectors back that were embedded before. Bases whose vectors do not fit into what is left of
         `vector_memory_bytes` are searched approximately.
         """
+        keep_to_one_thread()
         self._directory = directory
         self._model: Model | None = None
         if fingerprint is not None and dimension is not None:
@@ -105,6 +107,10 @@ class EmbeddedIndex:
     def update(self, base: str, update: IndexUpdate) -> None:
         """Apply one step, durably, then stamp its head. Raises `IndexFailure`; then the old state still answers."""
         self._of(base).update(update)
+
+    def rebuild(self, base: str, updates: Iterable[IndexUpdate]) -> None:
+        """Build `base` anew beside what answers, which goes on answering until the last update is complete."""
+        self._of(base).rebuild(updates)
 
     def pending_vectors(self, base: str, limit: int) -> PendingVectors:
         """At most `limit` passages without vector, newest first, after those that the cache knows have got theirs."""
@@ -330,6 +336,25 @@ class _BaseIndex:
             with suppress(IndexFailure):  # what has no use any more does no harm; the next update tries again
                 self._change_vectors(generation, generation.trim)
 
+    def rebuild(self, updates: Iterable[IndexUpdate]) -> None:
+        self._open()
+        built = self._begin(self._current.number + 1 if self._current else 1)
+        try:
+            for update in updates:
+                built.lexical.apply(update.removed, update.added, update.head or built.lexical.snapshot().head)
+                built.changed([passage.vector_key for passage in update.added])
+            with suppress(IndexFailure):  # what is missing yet is embedded as ever
+                built.fill()
+                built.take_vectors(self._current)
+        except BaseException:
+            built.remove()
+            raise
+        with self._changing:
+            if self._is_dropped:
+                built.remove()
+                raise IndexFailure(f"{self._base} was dropped")
+            self._switch(built)
+
     def pending(self, limit: int) -> dict[str, str]:
         with self._changing:
             generation = self._shown()
@@ -425,6 +450,10 @@ class _BaseIndex:
                 else:
                     generation.remove()
             self._is_open = True
+            if (current := self._current) is not None:
+                # A crash may have come between a step and what follows from it; vectors of no passage move the floor.
+                with suppress(IndexFailure):
+                    self._change_vectors(current, current.trim)
 
     def _numbers(self) -> list[int]:
         """The numbers of the generations on disk, the newest first."""

@@ -17,6 +17,7 @@ from threading import RLock
 import numpy as np
 
 from kbgit.errors import EmbeddingFailure
+from kbgit.index.arithmetic import keep_to_one_thread
 from kbgit.index.bm25 import EXPANDED_WEIGHT, K1, LONGEST_ENDING, MOST_EXPANSIONS, SHORTEST_STEM, STEM_WEIGHT, B
 from kbgit.index.contract import (
     BaseState,
@@ -39,6 +40,7 @@ class MemoryIndex:
     """Every base as a list of passages. `dimension` None: there is no semantic leg."""
 
     def __init__(self, dimension: int | None = None) -> None:
+        keep_to_one_thread()
         self._dimension = dimension
         self._bases: dict[str, _Base] = {}
         self._lock = RLock()
@@ -59,6 +61,18 @@ class MemoryIndex:
         """Apply one step."""
         with self._lock:
             self._bases[base] = self._bases.get(base, _Base()).updated(update)
+
+    def rebuild(self, base: str, updates: Iterable[IndexUpdate]) -> None:
+        """Build a base anew from nothing."""
+        with self._lock:
+            known = self._bases.get(base, _Base()).vectors
+        built = _Base()
+        for update in updates:
+            built = built.updated(update)
+        wanted = {entry.passage.vector_key for entry in built.entries}
+        built.vectors.update({key: vector for key, vector in known.items() if key in wanted})
+        with self._lock:
+            self._bases[base] = built
 
     def pending_vectors(self, base: str, limit: int) -> PendingVectors:
         """At most `limit` passages without vector, the most recently indexed first."""
