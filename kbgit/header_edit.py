@@ -16,9 +16,10 @@ from yaml.events import MappingStartEvent, ScalarEvent, SequenceStartEvent
 from kbgit.errors import DocumentProblem
 from kbgit.frontmatter import Header, HeaderEntry, Value, decode, end_of, read_header, split_header, start_of
 
-NewValue = str | Sequence[str] | None
-"""Text, a list of texts, or None to remove the field."""
+NewValue = str | Sequence[str] | Mapping[str, str] | None
+"""Text, a list of texts, a flat mapping of texts (written as a block below its key), or None to remove the field."""
 
+_STEP = 2  # columns by which a new block is indented
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
 _TEXT_TAG = "tag:yaml.org,2002:str"
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -67,7 +68,11 @@ def _check_texts(texts: Sequence[str]) -> None:
 
 
 def _texts(fields: Mapping[str, NewValue]) -> list[str]:
-    return [text for value in fields.values() for text in ([value] if isinstance(value, str) else value or ())]
+    texts: list[str] = []
+    for value in fields.values():
+        texts += [value] if isinstance(value, str) else value or ()
+        texts += value.values() if isinstance(value, Mapping) else ()
+    return texts
 
 
 def _changed(old: Mapping[str, Value], changes: Mapping[str, NewValue]) -> dict[str, Value]:
@@ -76,7 +81,7 @@ def _changed(old: Mapping[str, Value], changes: Mapping[str, NewValue]) -> dict[
         if value is None:
             merged.pop(key, None)
         else:
-            merged[key] = value if isinstance(value, str) else list(value)
+            merged[key] = _as_value(value)
     return merged
 
 
@@ -124,7 +129,7 @@ class _File:
     def set_fields(self, changes: Mapping[str, NewValue]) -> None:
         """Change the header's lines; fields that already have their value keep their bytes."""
         old = self.header
-        changed = {key: value for key, value in changes.items() if old.fields.get(key) != _as_value(value)}
+        changed = {key: value for key, value in changes.items() if _is_change(old.fields.get(key), value)}
         present = [key for key in old.entries if key in changed]
         for key in reversed(present):  # from the end, so that the places of those before stay true
             self._change(old.entries[key], old.fields[key], changed[key])
@@ -133,7 +138,7 @@ class _File:
             if key not in old.entries and value is not None:
                 if not self._fences:
                     self._create_header()
-                self._lines.append((f"{indent}{_written_key(key)}: {_written(value)}", self._newline))
+                self._lines += [(text, self._newline) for text in _entry_lines(key, value, indent)]
 
     def _create_header(self) -> None:
         self._fences = [("---", self._newline), ("---", self._newline)]
@@ -144,18 +149,25 @@ class _File:
         if new is None:
             self._replace(line, self._last_line(entry) + 1, [])
         elif ":" not in self._lines[key_line][0][column:]:  # a key on a line of its own, after `?`
-            text = f"{_written_key(entry.key.value)}: {_written(new)}"
-            self._replace(line, self._last_line(entry) + 1, [text])
+            self._replace(line, self._last_line(entry) + 1, _entry_lines(entry.key.value, new))
         elif isinstance(entry.first, SequenceStartEvent | MappingStartEvent) and not entry.first.flow_style:
             self._change_block(entry, old, new)
+        elif isinstance(new, Mapping) and new:
+            self._change_span_to_block(entry, new)
         else:
             self._change_span(entry, old, new)
 
-    def _change_block(self, entry: HeaderEntry, old: Value, new: str | Sequence[str]) -> None:
+    def _change_block(self, entry: HeaderEntry, old: Value, new: str | Sequence[str] | Mapping[str, str]) -> None:
         """Change a value that is written as indented lines below its key."""
         first, column = start_of(entry.first)
         after = self._last_line(entry) + 1
-        if new and not isinstance(new, str) and isinstance(old, list) and isinstance(entry.first, SequenceStartEvent):
+        if new and isinstance(new, Mapping):
+            is_mapping = isinstance(entry.first, MappingStartEvent)
+            indent = " " * column if is_mapping else self._indent_below(entry)
+            self._replace(first, after, _mapping_lines(new, indent))
+            return
+        is_list_below = isinstance(entry.first, SequenceStartEvent)
+        if new and not isinstance(new, str | Mapping) and isinstance(old, list) and is_list_below:
             self._replace(first, after, self._item_lines(entry, old, new, " " * column))
             return
         self._replace(first, after, [])
@@ -178,7 +190,24 @@ class _File:
             lines += written.get(item) or [f"{indent}- {_written_text(item)}"]
         return lines
 
-    def _change_span(self, entry: HeaderEntry, old: Value, new: str | Sequence[str]) -> None:
+    def _change_span_to_block(self, entry: HeaderEntry, new: Mapping[str, str]) -> None:
+        """Put a mapping below the key in the place of a scalar or of something in brackets; a comment behind it stays."""
+        line, column = start_of(entry.first)
+        last_line, last_column = end_of(entry.last)
+        before = self._lines[line][0][:column].rstrip()
+        is_block_scalar = isinstance(entry.first, ScalarEvent) and entry.first.style in ("|", ">")
+        after = "" if is_block_scalar else self._lines[last_line][0][last_column:].rstrip()
+        texts = _mapping_lines(new, self._indent_below(entry))
+        if before:
+            texts.insert(0, before + after)
+        else:  # the value stands on a line of its own below its key
+            texts[-1] += after
+        self._replace(line, self._last_line(entry) + 1, texts)
+
+    def _indent_below(self, entry: HeaderEntry) -> str:
+        return " " * (start_of(entry.key)[1] + _STEP)
+
+    def _change_span(self, entry: HeaderEntry, old: Value, new: str | Sequence[str] | Mapping[str, str]) -> None:
         """Change a scalar or a list in brackets where it stands, and keep what follows it on its line."""
         line, column = start_of(entry.first)
         last_line, last_column = end_of(entry.last)
@@ -189,7 +218,7 @@ class _File:
         gap = " " if before.endswith(":") else ""
         self._replace(line, self._last_line(entry) + 1, [f"{before}{gap}{text}{after}"])
 
-    def _written_over(self, entry: HeaderEntry, old: Value, new: str | Sequence[str]) -> str:
+    def _written_over(self, entry: HeaderEntry, old: Value, new: str | Sequence[str] | Mapping[str, str]) -> str:
         if isinstance(new, str):
             return _written_text(new, entry.first if isinstance(entry.first, ScalarEvent) else None)
         written: dict[str, str] = {}
@@ -216,8 +245,14 @@ class _File:
         self._lines[start:end] = list(zip(texts, ends, strict=False))
 
 
-def _as_value(value: NewValue) -> Value | None:
-    return value if value is None or isinstance(value, str) else list(value)
+def _as_value(value: str | Sequence[str] | Mapping[str, str]) -> Value:
+    if isinstance(value, str):
+        return value
+    return dict(value) if isinstance(value, Mapping) else list(value)
+
+
+def _is_change(old: Value | None, new: NewValue) -> bool:
+    return old is not None if new is None else old != _as_value(new)
 
 
 def _would_be_header(content: str) -> bool:
@@ -227,10 +262,23 @@ def _would_be_header(content: str) -> bool:
         return True
 
 
-def _written(value: str | Sequence[str], known: Mapping[str, str] | None = None) -> str:
-    """A value on one line; items of a list in their `known` spelling."""
+def _entry_lines(key: str, value: str | Sequence[str] | Mapping[str, str], indent: str = "") -> list[str]:
+    """A field that is not there yet: one line, or for a mapping its key and a line for each entry below it."""
+    if isinstance(value, Mapping) and value:
+        return [f"{indent}{_written_key(key)}:", *_mapping_lines(value, indent + " " * _STEP)]
+    return [f"{indent}{_written_key(key)}: {_written(value)}"]
+
+
+def _mapping_lines(mapping: Mapping[str, str], indent: str) -> list[str]:
+    return [f"{indent}{_written_key(key)}: {_written_text(value)}" for key, value in mapping.items()]
+
+
+def _written(value: str | Sequence[str] | Mapping[str, str], known: Mapping[str, str] | None = None) -> str:
+    """A value on one line, where a mapping must be empty; items of a list in their `known` spelling."""
     if isinstance(value, str):
         return _written_text(value)
+    if isinstance(value, Mapping):
+        return "{}"
     items = ((known or {}).get(item) or _written_text(item, in_brackets=True) for item in value)
     return f"[{', '.join(items)}]"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import shutil
 import stat
@@ -19,8 +18,9 @@ from kbgit import names
 from kbgit.admission import Problem, Rights, assess, judge
 from kbgit.base import SETTINGS_FILE, Admission, BaseKey
 from kbgit.catalogue import Catalogue
-from kbgit.errors import GitFailure, InvalidRequest, PushRefused
+from kbgit.errors import GitFailure, InvalidRequest, PushRefused, UnsupportedFile
 from kbgit.home import Home
+from kbgit.importing.text import encoding
 from kbgit.item import ItemStatus
 from kbgit.publish import Announcement, announce, catch_up, logged_head
 from kbgit.receipt import Receipt, receipt
@@ -276,16 +276,14 @@ def _files(root: Path, told: Told) -> Iterator[Path]:
 
 
 def _as_utf8(raw: bytes, path: Path, told: Told) -> bytes:
-    """A text in UTF-8: as it is, or converted from the encoding that old editors on Windows wrote, saying so."""
+    """A text in UTF-8: as it is, or converted from the encoding that an old editor wrote, saying so."""
     try:
         raw.decode("utf-8")
     except UnicodeDecodeError:
-        wide = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        for encoding in ("utf-16",) if wide else ("windows-1252", "latin-1"):
-            try:
-                converted = raw.decode(encoding).encode()
-            except UnicodeError:
-                continue
-            told(f"converted: {names.shown(str(path))} from {encoding} to UTF-8")
-            return converted
+        try:
+            found = encoding.read(raw)
+        except UnsupportedFile:  # admission says what is wrong with it
+            return raw
+        told(f"converted: {names.shown(str(path))} from {found.encoding} to UTF-8")
+        return found.text.encode()
     return raw

@@ -78,6 +78,16 @@ class Fields:
             raise wrong(name, f"must be a list of at most {_MOST_VALUES} texts")
         return [_text(name, one, _LONGEST) for one in value]
 
+    def objects(self, name: str, most: int, *, required: tuple[str, ...]) -> list[Fields]:
+        """A list of objects, each with exactly the fields `required`."""
+        value = self._body.get(name)
+        if not isinstance(value, list) or len(value) > most:
+            raise wrong(name, f"must be a list of at most {most} objects")
+        for one in value:
+            if not isinstance(one, dict) or set(one) != set(required):
+                raise wrong(name, f"must hold objects with {' and '.join(f'`{field}`' for field in required)} each")
+        return [Fields(one) for one in value]
+
     def truth(self, name: str, default: bool) -> bool:
         """True or false."""
         value = self._body.get(name)
