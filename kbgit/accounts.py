@@ -18,9 +18,11 @@ from kbgit.access import TEAM, Principal, Role, Scope, personal_space
 from kbgit.base import check_user_name
 from kbgit.errors import AlreadyExists, Conflict, InvalidRequest, NotFound, SpaceNotFound, Unauthenticated
 from kbgit.revision import rfc3339
-from kbgit.sqlite import Database
+from kbgit.sqlite import Database, Migration
 
 VERSION = 1
+MIGRATIONS: tuple[Migration, ...] = ()
+"""From version 1 to VERSION, in order. Whoever changes the schema adds the step for the files that are there."""
 _SCHEMA = """
 CREATE TABLE users (
     name TEXT PRIMARY KEY, administrator INTEGER NOT NULL, created_at INTEGER NOT NULL, removed_at INTEGER
@@ -40,6 +42,9 @@ CREATE TABLE audit (
     details TEXT NOT NULL
 ) STRICT;
 """
+_TOKEN_AND_USER = (
+    "SELECT tokens.*, administrator, removed_at FROM tokens JOIN users ON users.name = user WHERE id = ?"
+)
 _TOKEN = re.compile(r"kbgit_(?P<id>[0-9a-f]{12})_(?P<secret>[A-Za-z0-9_-]{43})")
 _USE_RESOLUTION_SECONDS = 60
 _REFUSAL_SECONDS = 60
@@ -89,7 +94,7 @@ class Accounts:
     """The accounts of one home."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
-        self._database = Database(path, _SCHEMA, VERSION)
+        self._database = Database(path, _SCHEMA, VERSION, MIGRATIONS)
         self._clock = clock
         self._refusals: dict[str | None, int] = {}
         self._refusals_lock = threading.Lock()
@@ -276,11 +281,7 @@ class Accounts:
         match = _TOKEN.fullmatch(text)
         if match is None:
             raise self._refused(None, "malformed")
-        connection = self._database.connection()
-        row = connection.execute(
-            "SELECT tokens.*, administrator, removed_at FROM tokens JOIN users ON users.name = user WHERE id = ?",
-            (match["id"],),
-        ).fetchone()
+        row = self._database.connection().execute(_TOKEN_AND_USER, (match["id"],)).fetchone()
         stored = row["hash"] if row else _hash("")
         is_genuine = hmac.compare_digest(stored, _hash(match["secret"]))
         now = self._now()
@@ -288,12 +289,25 @@ class Accounts:
             raise self._refused(None, "unknown")
         if not is_genuine:
             raise self._refused(row["id"], "wrong secret")
-        if row["revoked_at"] is not None or row["removed_at"] is not None:
-            raise self._refused(row["id"], "revoked")
-        if row["expires_at"] is not None and row["expires_at"] <= now:
-            raise self._refused(row["id"], "expired")
+        if why := _why_ended(row, now):
+            raise self._refused(row["id"], why)
+        return self._holder(row, now)
+
+    def principal_of(self, token_id: str) -> Principal:
+        """Who holds the token of that id, with what it gives now: for a session that was opened with its text.
+
+        Raises `Unauthenticated` once it is revoked or has expired, or its user was removed; that is nobody's attempt, and
+        is not in the audit log.
+        """
+        row = self._database.connection().execute(_TOKEN_AND_USER, (token_id,)).fetchone()
+        now = self._now()
+        if row is None or _why_ended(row, now):
+            raise Unauthenticated("the token that this was opened with is no longer valid; sign in again")
+        return self._holder(row, now)
+
+    def _holder(self, row: sqlite3.Row, now: int) -> Principal:
         if (row["used_at"] or 0) + _USE_RESOLUTION_SECONDS <= now:
-            connection.execute("UPDATE tokens SET used_at = ? WHERE id = ?", (now, row["id"]))
+            self._database.connection().execute("UPDATE tokens SET used_at = ? WHERE id = ?", (now, row["id"]))
         token = _token(dict(row))
         return Principal(
             user=token.user,
@@ -360,6 +374,13 @@ def _space_of(details: Mapping[str, object]) -> str | None:
     inside = details.get("base") or details.get("project")
     space = details.get("space") or (inside.rpartition("/")[0] if isinstance(inside, str) else None)
     return str(space) if space else None
+
+
+def _why_ended(row: sqlite3.Row, now: int) -> str:
+    """Why a token is no credential any more; empty while it is one."""
+    if row["revoked_at"] is not None or row["removed_at"] is not None:
+        return "revoked"
+    return "expired" if row["expires_at"] is not None and row["expires_at"] <= now else ""
 
 
 def _hash(secret: str) -> str:

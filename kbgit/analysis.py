@@ -71,6 +71,15 @@ class Chunk(NamedTuple):
     span: int
 
 
+class Extent(NamedTuple):
+    """Where a unit is in its chunk, and where the symbol it is part of is, with its signs."""
+
+    start: int
+    end: int
+    symbol_start: int
+    symbol_end: int
+
+
 # --- characters ------------------------------------------------------------------------------------------------------
 
 
@@ -156,6 +165,28 @@ def chunks(text: str) -> Iterator[str]:
                 yield part[0]
 
 
+def chunks_at(prepared: str) -> Iterator[tuple[int, str]]:
+    """The same chunks and runs of a text that went through `prepare`, each with the offset at which it begins there."""
+    for chunk in _CHUNK.finditer(prepared):
+        for part in _SCRIPTS.finditer(chunk[0]):
+            yield chunk.start() + part.start(), part[0]
+
+
+def extents(chunk: str) -> tuple[Extent, ...]:
+    """Where each position of `analyse(chunk)` stands in the chunk."""
+    if _IS_UNSPACED.match(chunk):
+        return tuple(Extent(place, place + 1, place, place + 1) for place in range(len(chunk)))
+    found: list[Extent] = []
+    for symbol in _SYMBOL.finditer(chunk):
+        body, shift = symbol["body"], symbol.start("body")
+        start, end = symbol.span()
+        if not found and _PATH_START.fullmatch(chunk[:start]):
+            start = 0
+        for unit in _kept_units(body):
+            found.append(Extent(shift + unit.start(), shift + unit.end(), start, end))
+    return tuple(found)
+
+
 def analyse(chunk: str) -> Chunk:
     """The tokens of one of the `chunks` of a text; none when it holds signs only."""
     if chunk.isascii() and chunk.isalpha() and chunk.islower() and len(chunk) <= LONGEST_TOKEN:  # most of them
@@ -182,11 +213,10 @@ def _analyse_run(run: str) -> Chunk:
 def _analyse_symbol(symbol: re.Match[str], position: int, tokens: list[Token]) -> int:
     """Append the tokens of one symbol that starts at `position`; answer how many positions it takes."""
     body = symbol["body"]
-    units = list(_UNIT.finditer(body))
-    kept = [unit for unit in units if not _is_clitic(body, unit)] or units
+    kept = _kept_units(body)
     for offset, unit in enumerate(kept, position):
         _add_unit(unit[0][:LONGEST_TOKEN], offset, tokens)
-    if len(units) > 1:
+    if len(kept) > 1 or kept[0].span() != (0, len(body)):
         _add_compound(body, position, tokens)
         joiners = set(_UNIT.sub("", body))
         if len(joiners) > 1:
@@ -198,6 +228,12 @@ def _analyse_symbol(symbol: re.Match[str], position: int, tokens: list[Token]) -
     if before or after:
         _add_symbol(before + body + after, position, tokens)
     return len(kept)
+
+
+def _kept_units(body: str) -> list[re.Match[str]]:
+    """The units of a symbol's body that take a position."""
+    units = list(_UNIT.finditer(body))
+    return [unit for unit in units if not _is_clitic(body, unit)] or units
 
 
 def _is_clitic(body: str, unit: re.Match[str]) -> bool:

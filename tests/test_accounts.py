@@ -12,7 +12,16 @@ import pytest
 
 from kbgit.access import Role, Scope
 from kbgit.accounts import Accounts
-from kbgit.errors import AlreadyExists, Conflict, InvalidName, InvalidRequest, NotFound, SpaceNotFound, Unauthenticated
+from kbgit.errors import (
+    AlreadyExists,
+    Conflict,
+    InvalidName,
+    InvalidRequest,
+    NotFound,
+    SpaceNotFound,
+    StoreTooNew,
+    Unauthenticated,
+)
 
 
 @dataclass
@@ -243,3 +252,95 @@ def test_tokens_are_all_different(office: Office) -> None:
     texts = [office.accounts.add_token("ada", str(n), set(Scope), "ada")[1] for n in range(20)]
     parts = list(itertools.chain.from_iterable(text.split("_", 2)[1:] for text in texts))
     assert len(set(parts)) == 40
+
+
+# Sessions
+
+
+def test_a_session_has_the_rights_that_its_token_has_now(office: Office) -> None:
+    token, text = office.accounts.add_token("max", "page", {Scope.KNOWLEDGE_READ}, "test", bases=["team:platform/a"])
+    assert office.accounts.principal_of(token.id) == office.accounts.authenticate(text)
+    office.accounts.set_member("team:platform", "max", Role.VIEWER, "test")
+    now = office.accounts.principal_of(token.id)
+    assert now.roles["team:platform"] is Role.VIEWER
+    assert now == office.accounts.authenticate(text)
+
+
+@pytest.mark.parametrize("how", ["revoked", "expired", "removed"])
+def test_a_token_that_has_ended_is_worth_nothing_to_a_session_and_no_attempt(how: str, office: Office) -> None:
+    token, _ = office.accounts.add_token("max", "page", {Scope.KNOWLEDGE_READ}, "test", expires_at=1_800_000_060)
+    assert office.accounts.principal_of(token.id).user == "max"
+    if how == "revoked":
+        office.accounts.revoke_token(token.id, "test")
+    elif how == "expired":
+        office.clock.now += 60
+    else:
+        office.accounts.remove_user("max", "test")
+    with pytest.raises(Unauthenticated):
+        office.accounts.principal_of(token.id)
+    assert "token_refused" not in office.events()
+
+
+def test_an_unknown_token_is_worth_nothing_to_a_session(office: Office) -> None:
+    with pytest.raises(Unauthenticated):
+        office.accounts.principal_of("0" * 12)
+
+
+# Versions
+
+_FIRST_VERSION = """
+CREATE TABLE users (
+    name TEXT PRIMARY KEY, administrator INTEGER NOT NULL, created_at INTEGER NOT NULL, removed_at INTEGER
+) STRICT;
+CREATE TABLE spaces (key TEXT PRIMARY KEY, created_at INTEGER NOT NULL) STRICT;
+CREATE TABLE members (
+    space TEXT NOT NULL REFERENCES spaces ON DELETE CASCADE, user TEXT NOT NULL REFERENCES users ON DELETE CASCADE,
+    role TEXT NOT NULL, PRIMARY KEY (space, user)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE tokens (
+    id TEXT PRIMARY KEY, user TEXT NOT NULL REFERENCES users ON DELETE CASCADE, name TEXT NOT NULL, hash TEXT NOT NULL,
+    scopes TEXT NOT NULL, bases TEXT, profile TEXT, created_at INTEGER NOT NULL, expires_at INTEGER, revoked_at INTEGER,
+    used_at INTEGER
+) STRICT;
+CREATE TABLE audit (
+    number INTEGER PRIMARY KEY, at INTEGER NOT NULL, actor TEXT NOT NULL, event TEXT NOT NULL, space TEXT,
+    details TEXT NOT NULL
+) STRICT;
+INSERT INTO users VALUES ('ada', 1, 1700000000, NULL);
+INSERT INTO spaces VALUES ('personal:ada', 1700000000);
+INSERT INTO members VALUES ('personal:ada', 'ada', 'owner');
+INSERT INTO tokens VALUES (
+    '0123456789ab', 'ada', 'laptop', '9f8a3e41d2aa0ae22a2b8f6a4b7d03f8b4c7a0cbd6df1d0b5e5b1c1b2f1c6d4e',
+    'knowledge:read item:write', NULL, NULL, 1700000000, NULL, NULL, NULL
+);
+INSERT INTO audit VALUES (1, 1700000000, 'init', 'user_added', 'personal:ada', '{"user": "ada"}');
+"""
+"""The accounts as the first version wrote them. It does not change: files like this are out there."""
+
+
+def first_version_file(path: Path, version: int = 1) -> Path:
+    connection = sqlite3.connect(path)
+    connection.executescript(_FIRST_VERSION + f"PRAGMA user_version = {version};\n")
+    connection.close()
+    return path
+
+
+def test_accounts_of_the_first_version_are_read_by_this_one(tmp_path: Path) -> None:
+    accounts = Accounts(first_version_file(tmp_path / "accounts.sqlite"))
+    try:
+        assert accounts.users() == ["ada"]
+        assert accounts.roles("ada") == {"personal:ada": Role.OWNER}
+        (token,) = accounts.tokens("ada")
+        assert (token.name, token.scopes) == ("laptop", frozenset({Scope.KNOWLEDGE_READ, Scope.ITEM_WRITE}))
+        accounts.add_user("max", "test")
+        assert accounts.users() == ["ada", "max"]
+    finally:
+        accounts.close()
+
+
+def test_accounts_of_a_later_version_are_refused_and_left_as_they_are(tmp_path: Path) -> None:
+    path = first_version_file(tmp_path / "accounts.sqlite", version=99)
+    before = path.read_bytes()
+    with pytest.raises(StoreTooNew, match="version 99"):
+        Accounts(path)
+    assert path.read_bytes()[100:] == before[100:]

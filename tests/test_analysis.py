@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbgit.analysis import LONGEST_TOKEN, Kind, analyse, chunks, exact, fold
+from kbgit.analysis import LONGEST_TOKEN, Kind, analyse, chunks, chunks_at, exact, extents, fold, prepare
 
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=300)
 SIGNS = st.text(alphabet="aÀß漢한_-.@#+/:'~$%&\\ \"[](){}*`0A\u0301\u200b\ud800", max_size=120)
@@ -212,3 +212,25 @@ def _seconds(text: str) -> float:
 def test_time_is_linear_in_the_length_of_any_text(part: str) -> None:
     short, long = _seconds(part * 2_000), _seconds(part * 16_000)
     assert long < 0.02 or long / short < 8 * 3
+
+
+@given(st.text(alphabet="aB1é\u0301漢字 -_.'/+#@~:$", max_size=30) | st.text(max_size=30))
+def test_every_position_of_a_text_has_a_place_in_it(text: str) -> None:
+    prepared = prepare(text)
+    found = list(chunks_at(prepared))
+    assert [chunk for _, chunk in found] == list(chunks(text))
+    for start, chunk in found:
+        assert prepared[start : start + len(chunk)] == chunk
+        analysed = analyse(chunk)
+        places = extents(chunk)
+        assert len(places) == analysed.span
+        for token in analysed.tokens:
+            if token.kind is Kind.UNIT:
+                place = places[token.offset]
+                assert fold(chunk[place.start : place.end])[:LONGEST_TOKEN].startswith(token.text[:20])
+        assert all(one.symbol_start <= one.start < one.end <= one.symbol_end for one in places)
+
+
+def test_a_symbol_is_placed_with_its_signs() -> None:
+    assert [tuple(one) for one in extents("/etc/c++")] == [(1, 4, 0, 4), (5, 6, 5, 8)]
+    assert [tuple(one) for one in extents("l'école")] == [(2, 7, 0, 7)]

@@ -75,6 +75,11 @@ def parse_query(text: str, exclude: Iterable[str] = ()) -> ParsedQuery:
     return ParsedQuery(_ranked_terms(text), tuple(filter(None, phrases)), tuple(filter(None, exclusions)))
 
 
+def without_phrases(text: str) -> str:
+    """The query `text` without its phrases."""
+    return _PHRASE.sub(" ", text.translate(_QUOTES))
+
+
 def _ranked_terms(text: str) -> tuple[QueryTerm, ...]:
     """The terms of `text` in order; one that is repeated weighs its sum."""
     found: dict[Term, QueryTerm] = {}

@@ -11,20 +11,26 @@ from kbgit.library.answers import (
     Status,
 )
 from kbgit.library.bases import Bases, Purge
+from kbgit.library.filing import FiledFile, Filing, FilingResult, Outcome
 from kbgit.library.library import Library
 from kbgit.library.people import AuditPage, People, SpaceView, token_json
 from kbgit.library.request import SearchRequest
-from kbgit.library.writing import Draft, Writing, Written
+from kbgit.library.writing import Draft, ItemText, Writing, Written
 
 __all__ = [
     "AuditPage",
     "BaseView",
     "Bases",
     "Draft",
+    "FiledFile",
+    "Filing",
+    "FilingResult",
     "ItemDiff",
     "ItemPage",
+    "ItemText",
     "ItemView",
     "Library",
+    "Outcome",
     "People",
     "Purge",
     "RevisionPage",

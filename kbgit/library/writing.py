@@ -30,9 +30,11 @@ from kbgit.errors import (
     InvalidRequest,
     StaleRevision,
 )
+from kbgit.frontmatter import decode
+from kbgit.header_edit import NewValue, canonical_content
 from kbgit.importing import identity, refused
 from kbgit.indexer import Indexer
-from kbgit.item import ItemStatus, edit_document
+from kbgit.item import ItemStatus, edit_document, parse_document
 from kbgit.library.rights import require, require_scope
 from kbgit.library.sight import Sight, item_not_found
 from kbgit.publish import Announcement, announce, catch_up
@@ -42,6 +44,7 @@ from kbgit.rows import BaseRow, ItemRow
 from kbgit.store import Repository
 
 _ATTEMPTS = 50
+_BOM = b"\xef\xbb\xbf"
 _OWN_FIELDS = frozenset({"id", "title", "status", "tags", "description"})
 Files = dict[str, bytes | None]
 
@@ -58,15 +61,15 @@ class Draft:
     status: ItemStatus | None = None
     tags: Sequence[str] | None = None
     description: str | None = None
-    metadata: Mapping[str, str | Sequence[str] | None] = field(default_factory=dict)
+    metadata: Mapping[str, NewValue] = field(default_factory=dict)
 
     @property
-    def fields(self) -> dict[str, str | Sequence[str] | None]:
+    def fields(self) -> dict[str, NewValue]:
         """The front matter fields to set. Raises `InvalidRequest` for metadata that would set kbgit's own."""
         own = sorted(_OWN_FIELDS & set(self.metadata))
         if own:
             raise InvalidRequest(f"`{own[0]}` is a field of its own, not metadata", {"field": "metadata"})
-        given: dict[str, str | Sequence[str] | None] = {
+        given: dict[str, NewValue] = {
             "title": self.title,
             "status": self.status.value if self.status else None,
             "description": self.description,
@@ -98,6 +101,18 @@ class Written:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class ItemText:
+    """An item's whole file for its writers, front matter included: text with LF as its only line end, no byte order mark."""
+
+    item_id: str
+    revision: str
+    title: str
+    locator: str
+    text: str
+    base: BaseRow
+
+
 class Writing:
     """Changes of items and of a base's settings, one commit each."""
 
@@ -118,11 +133,9 @@ class Writing:
         `locator` (default: made from the title) must be free. Raises `AlreadyExists`, `Forbidden`, `BaseNotFound`,
         `PushRefused`.
         """
-        require_scope(caller, Scope.KNOWLEDGE_READ)
-        base = Sight(self._catalogue, caller).one(key)
-        require(caller, Action.WRITE_ITEMS, _target(base))
+        base = self.base_to_write(key, caller)
         path = locator or _path_from(draft.title or "", base.settings.subdir)
-        fields: dict[str, str | Sequence[str] | None] = {"id": item_id} if item_id else {}
+        fields: dict[str, NewValue] = {"id": item_id} if item_id else {}
         fields |= {"status": ItemStatus.DRAFT.value} | draft.fields
         raw = edit_document(b"", fields, draft.content or "")
 
@@ -155,6 +168,55 @@ class Writing:
             return {fresh.path: edit_document(repository.blob(fresh.blob), draft.fields, draft.content)}
 
         result = self.commit(place.key, caller, make, message or f"Change {item.title}", via)
+        return self._written(result, item.path)
+
+    def base_to_write(self, key: str, caller: Principal) -> BaseRow:
+        """The base, for whoever may write its items. Raises `BaseNotFound`, `Forbidden`."""
+        require_scope(caller, Scope.KNOWLEDGE_READ)
+        base = Sight(self._catalogue, caller).one(key)
+        require(caller, Action.WRITE_ITEMS, _target(base))
+        return base
+
+    def text_of(self, item_id: str, caller: Principal, *, base: str | None) -> ItemText:
+        """An item's file as text, for whoever may write it. Raises `ItemNotFound`, `AmbiguousItem`, `Forbidden`."""
+        place, item = self._found(item_id, caller, base, Action.WRITE_ITEMS)
+        text = decode(self._indexer.repository(place.key).blob(item.blob))
+        return ItemText(item.item_id, item.revision, item.title, item.path, text, place)
+
+    def create_text(self, key: str, caller: Principal, text: str, *, locator: str | None, via: Via) -> Written:
+        """A new item whose file is exactly `text`, with LF; its title gives the path where `locator` does not.
+
+        Raises `DocumentProblem` for a text that cannot be an item, and what `create` raises.
+        """
+        base = self.base_to_write(key, caller)
+        raw = _as_file(text, b"")
+        title = parse_document(raw).title or ""
+        path = locator or _path_from(title, base.settings.subdir)
+
+        def make(now: BaseRow, repository: Repository) -> Files:
+            _check_path(repository, now, path)
+            return {path: raw}
+
+        result = self.commit(base.key, caller, make, f"Create {title or path}", via)
+        return self._written(result, path)
+
+    def replace_text(
+        self, item_id: str, caller: Principal, text: str, *, base: str | None, expected_revision: str, via: Via
+    ) -> Written:
+        """Make an item's file exactly `text`, but for the line ends and byte order mark that the file has already.
+
+        Nothing is committed when that is what it is. Raises `DocumentProblem` for a text that cannot be an item, and
+        what `update` raises.
+        """
+        place, item = self._found(item_id, caller, base, Action.WRITE_ITEMS)
+
+        def make(now: BaseRow, repository: Repository) -> Files:
+            fresh = self._still(now, item, expected_revision)
+            raw = _as_file(text, repository.blob(fresh.blob))
+            parse_document(raw)
+            return {fresh.path: raw}
+
+        result = self.commit(place.key, caller, make, f"Edit {item.title}", via)
         return self._written(result, item.path)
 
     def set_status(
@@ -289,7 +351,7 @@ class Writing:
         sight = Sight(self._catalogue, caller)
         places = []
         for row in sight.named(base) if base else sight.bases:
-            fresh = self._indexer.published(row)
+            fresh = self._indexer.seen(row)  # one base in trouble does not hide the items of the others
             item = self._catalogue.item(str(row.key), item_id)
             if item is not None and (item.status is ItemStatus.PUBLISHED or sight.may(Action.READ_DRAFTS, row)):
                 places.append((fresh, item))
@@ -331,6 +393,14 @@ class Writing:
 
 def _target(base: BaseRow) -> Target:
     return Target(base.key.space, str(base.key))
+
+
+def _as_file(text: str, before: bytes) -> bytes:
+    """`text` as a file that ends its lines, and begins, as the file `before` did; lines of several kinds become LF."""
+    raw = canonical_content(text).encode("utf-8", "surrogatepass")  # a lone surrogate is refused when it is read
+    if before.count(b"\r\n") == before.count(b"\n") > 0:
+        raw = raw.replace(b"\n", b"\r\n")
+    return _BOM + raw if before.startswith(_BOM) else raw
 
 
 def _path_from(title: str, subdir: str) -> str:

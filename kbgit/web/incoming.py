@@ -15,8 +15,11 @@ from kbgit.errors import InvalidRequest
 from kbgit.web.asgi import Visit, visit_of
 from kbgit.web.auth import bearer_caller, refuse_misplaced_token
 from kbgit.web.errors import UnsupportedMediaType
+from kbgit.web.operating import Operating
+from kbgit.web.session_cookie import SAFE_METHODS, require_own_page, visitor
 
 EXTENSION = "kbgit"
+OPERATING = "kbgit.operating"
 _SHA = re.compile("[0-9a-f]{40}")
 
 
@@ -27,23 +30,40 @@ def runtime() -> Runtime:
     return found
 
 
+def operating() -> Operating:
+    """The health and the metrics of the server that answers."""
+    found = current_app.extensions[OPERATING]
+    assert isinstance(found, Operating)
+    return found
+
+
 def visit() -> Visit:
     """The notes of this request."""
     return visit_of(request.environ.get("asgi.scope", {}))
 
 
 def caller() -> Principal:
-    """Who sent the bearer token of this request. Raises `Unauthenticated`."""
+    """Who sent the bearer token of this request, or whose browser's session it carries.
+
+    Raises `Unauthenticated`, and `CrossSiteRequest` for a change that came with a session but from none of our own pages.
+    """
     refuse_misplaced_token(dict(request.args.lists()), request.cookies)
-    found = bearer_caller(runtime().accounts, request.headers.get("Authorization"))
+    signed_in = visitor(runtime(), request.cookies) if "Authorization" not in request.headers else None
+    if signed_in is not None:
+        if request.method not in SAFE_METHODS:
+            require_own_page(signed_in, request.headers)
+        found = signed_in.principal
+    else:
+        found = bearer_caller(runtime().accounts, request.headers.get("Authorization"))
     visit().user = found.user
     return found
 
 
 def caller_if_any() -> Principal | None:
-    """The same, or None for a request without an Authorization header."""
+    """The same, or None for a request with neither an Authorization header nor a session."""
     refuse_misplaced_token(dict(request.args.lists()), request.cookies)
-    return caller() if "Authorization" in request.headers else None
+    is_somebody = "Authorization" in request.headers or visitor(runtime(), request.cookies) is not None
+    return caller() if is_somebody else None
 
 
 def parameters(*known: str, required: tuple[str, ...] = ()) -> dict[str, str]:

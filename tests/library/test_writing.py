@@ -256,3 +256,87 @@ def test_an_exported_base_is_imported_with_its_history_and_its_provenance(
     assert bundle.startswith(b"# v2 git bundle")
     with pytest.raises(Forbidden):
         runtime.bases.export(str(notes), MIA).__next__()
+
+
+# The whole text
+
+
+def raw_of(runtime: Runtime, key: BaseKey, path: str) -> bytes:
+    return runtime.home.repository(key).git.run("cat-file", "blob", f"HEAD:{path}")
+
+
+def test_a_text_is_stored_as_it_was_typed_and_unchanged_text_makes_no_revision(
+    runtime: Runtime, notes: BaseKey
+) -> None:
+    before = runtime.writing.text_of("one", MIA, base=str(notes))
+    assert before.text.startswith("---\n# ours\ntitle: 'One'   # keep\n")
+    typed = before.text.replace("first\n", "second  \n\n  third\t") + "no newline at the end"
+    changed = runtime.writing.replace_text(
+        "one", MIA, typed, base=str(notes), expected_revision=before.revision, via=Via.WEB
+    )
+    assert raw_of(runtime, notes, "one.md") == typed.encode()
+    assert changed.citation is not None
+    assert runtime.library.read("one", MIA).provenance.via is Via.WEB
+    again = runtime.writing.replace_text(
+        "one", MIA, typed, base=None, expected_revision=str(changed.citation.revision), via=Via.WEB
+    )
+    assert again.citation == changed.citation
+
+
+@pytest.mark.parametrize("manner", [b"%s", b"\xef\xbb\xbf%s"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_a_browsers_line_ends_change_no_other_line_of_the_file(
+    runtime: Runtime, notes: BaseKey, manner: bytes, end: bytes
+) -> None:
+    raw = manner % b"---\nid: one\ntitle: One\n---\nfirst\nlast\n".replace(b"\n", end)
+    runtime.writing.change_file(notes, ADA, "one.md", lambda _: raw, "Store", Via.API)
+    now = runtime.writing.text_of("one", MIA, base=None)
+    assert now.text == "---\nid: one\ntitle: One\n---\nfirst\nlast\n"
+    typed = now.text.replace("last", "new").replace("\n", "\r\n")
+    runtime.writing.replace_text("one", MIA, typed, base=None, expected_revision=now.revision, via=Via.WEB)
+    assert raw_of(runtime, notes, "one.md") == raw.replace(b"last", b"new")
+
+
+def test_a_text_that_is_no_item_is_refused_with_its_line_and_nothing_changes(runtime: Runtime, notes: BaseKey) -> None:
+    before = runtime.writing.text_of("one", MIA, base=None)
+    for text_, line in (("---\ntitle: a: b\n---\n", 2), ("---\nid: one\nstatus: nonsense\n---\n", 3), ("\ud800", 1)):
+        with pytest.raises(DocumentProblem) as refused:
+            runtime.writing.replace_text("one", MIA, text_, base=None, expected_revision=before.revision, via=Via.WEB)
+        assert refused.value.line == line
+    assert runtime.writing.text_of("one", MIA, base=None) == before
+
+
+def test_a_text_replaces_only_the_revision_it_was_made_from(runtime: Runtime, notes: BaseKey) -> None:
+    before = runtime.writing.text_of("one", MIA, base=None)
+    runtime.writing.update(
+        "one", ADA, Draft(content="theirs\n"), base=None, expected_revision=before.revision, via=Via.API
+    )
+    with pytest.raises(StaleRevision) as stale:
+        runtime.writing.replace_text(
+            "one", MIA, before.text + "mine", base=None, expected_revision=before.revision, via=Via.WEB
+        )
+    assert "+theirs" in stale.value.details["diff"]
+    assert "theirs" in runtime.writing.text_of("one", MIA, base=None).text
+
+
+def test_a_new_item_is_made_from_a_whole_text_at_the_path_its_title_gives(runtime: Runtime, notes: BaseKey) -> None:
+    made = runtime.writing.create_text(
+        str(notes), MIA, "---\r\ntitle: New Thing\r\n---\r\nbody", locator=None, via=Via.WEB
+    )
+    assert (made.locator, made.status) == ("new-thing.md", ItemStatus.DRAFT)
+    assert raw_of(runtime, notes, "new-thing.md") == b"---\ntitle: New Thing\n---\nbody"
+    with pytest.raises(AlreadyExists):
+        runtime.writing.create_text(str(notes), MIA, "# New thing", locator=None, via=Via.WEB)
+    with pytest.raises(InvalidRequest):
+        runtime.writing.create_text(str(notes), MIA, "no title", locator=None, via=Via.WEB)
+
+
+def test_only_writers_get_and_give_whole_texts(runtime: Runtime, notes: BaseKey) -> None:
+    for caller, error in ((VERA, Forbidden), (STRANGER, ItemNotFound)):
+        with pytest.raises(error):
+            runtime.writing.text_of("one", caller, base=None)
+        with pytest.raises(error):
+            runtime.writing.replace_text("one", caller, "x", base=None, expected_revision="none", via=Via.WEB)
+    for caller, error_ in ((VERA, Forbidden), (STRANGER, BaseNotFound)):
+        with pytest.raises(error_):
+            runtime.writing.create_text(str(notes), caller, "# x", locator=None, via=Via.WEB)

@@ -2,6 +2,8 @@
 
     knowledge   search, citations, addressed reads
     items       written
+    files       made into items
+    documents   uploaded, extracted, followed
     bases       listed, created, changed, archived, restored, taken out, destroyed
     people      users, spaces, members
     tokens      and who holds one; the audit log; why an access is allowed or denied
@@ -13,12 +15,14 @@ an address needs that; only an id that itself ends like an address below it (`/r
 and every id is in that of `/item?id=<id>`, `/item/revisions?id=` and so on.
 """
 
-from kbgit.web.api import agents, bases, items, knowledge, people, public, tokens
+from kbgit.web.api import agents, bases, documents, files, items, knowledge, people, public, tokens
 
 BLUEPRINTS = (
     public.public,
     knowledge.knowledge,
     items.items,
+    files.files,
+    documents.documents,
     bases.bases,
     people.people,
     tokens.tokens,
