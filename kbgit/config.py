@@ -30,6 +30,8 @@ class Settings:
     host: str = _setting("127.0.0.1", "Address the server listens on.")
     port: int = _setting(7420, "Port the server listens on; 0 lets the system choose.")
     public_url: str = _setting("", "How clients reach the server, if not http://HOST:PORT (behind a proxy, say).")
+    allowed_hosts: str = _setting("", "Further names that requests may be addressed to, beside host and public_url.")
+    trusted_proxy: str = _setting("", "Address of a proxy whose X-Forwarded-For is believed; empty: nobody's.")
     knowledge_enabled: bool = _setting(True, "Answer knowledge requests; off, they get 503 knowledge_runtime_disabled.")
     recall_knowledge: bool = _setting(
         True,
@@ -45,6 +47,16 @@ class Settings:
     file_max_mb: int = _setting(32, "Largest other file in a push.", 1)
     push_max_mb: int = _setting(512, "Largest push over HTTP, after decompression.", 1)
     body_max_kb: int = _setting(2048, "Largest API request body, after decompression.", 1)
+    document_max_mb: int = _setting(50, "Largest document (PDF or office file) that can be uploaded.", 1)
+    document_workers: int = _setting(
+        1, "Documents extracted at once, each in a process of its own; 0: they only queue."
+    )
+    document_seconds: float = _setting(60.0, "Longest time the extraction of one document may take.", 0.1)
+    document_memory_mb: int = _setting(1024, "Memory that the extraction of one document may use.", 192)
+    document_queue_max: int = _setting(1000, "Documents that may wait for extraction; more are refused.", 1)
+    document_keep_days: float = _setting(
+        14.0, "How long the list keeps documents that are done, and the files of failed ones for another attempt.", 0.01
+    )
     query_max_chars: int = _setting(8192, "Longest query text.", 1)
     response_max_kb: int = _setting(
         16384, "Largest search answer; contents beyond it are left out, and it says so.", 64
@@ -54,7 +66,23 @@ class Settings:
         "auto", "How pushes are noticed: auto (file events), poll (no file events), off (sweep only)."
     )
     sweep_seconds: float = _setting(10.0, "How often every base is compared with its repository.", 0.05)
+    session_hours: float = _setting(12.0, "Longest time a browser stays signed in.", 0.01)
+    session_idle_minutes: float = _setting(120.0, "Time after which an unused browser session ends.", 0.05)
     git_timeout_seconds: float = _setting(120.0, "Longest time one Git command may take.", 1)
+    rate_per_minute: int = _setting(12000, "Requests a minute that one caller may make in the long run; 0: any number.")
+    rate_burst: int = _setting(12000, "Requests that one caller may make at once before rate_per_minute holds.", 1)
+    failed_sign_ins_per_minute: int = _setting(
+        300, "Wrong tokens and passwords a minute from one address before it must wait; 0: any number."
+    )
+    searches_at_once: int = _setting(24, "Searches over the API that run at once, and half of them for one caller.", 1)
+    stop_seconds: float = _setting(5.0, "How long requests that run may go on when the server is told to stop.")
+    disk_free_min_mb: int = _setting(256, "Free disk space below which the server reports itself degraded; 0: never.")
+    lag_max_seconds: float = _setting(60.0, "Lag of an index behind its base beyond which the server is degraded.", 1)
+    metrics_public: bool = _setting(False, "Let everybody read /metrics, not only administrators of the home.")
+    metrics_base_names: bool = _setting(False, "Give each base's lag by its name in /metrics.")
+    keep_hooks: bool = _setting(
+        True, "Keep a process beside the server that answers Git's hooks without loading anything."
+    )
     log_level: str = _setting("info", "debug, info, warning or error.")
 
     def overlaid(self, values: Mapping[str, object]) -> Settings:

@@ -21,11 +21,16 @@
     ├── ItemDeleted               item_deleted           410  its file was removed; pinned citations still resolve
     ├── TooLarge                  too_large              413
     ├── DocumentProblem           document_problem       422  a file that cannot be an item; carries line and mend
+    ├── UnsupportedFile           unsupported_file       422  a file of a kind that cannot become an item
     ├── PushRefused               push_refused           422  admission found problems; carries all of them
     ├── TimedOut                  timed_out              504  a wait that was given a limit
     ├── KnowledgeRuntimeDisabled  knowledge_runtime_disabled 503
+    ├── QueueFull                 queue_full             503  too many documents wait already
+    ├── StorageFull               storage_full           507  the disk has no room for what was sent
     ├── HomeProblem               home_problem           500  the data directory is not what it should be
-    │   └── HomeLocked            home_locked            503  another process owns the index
+    │   ├── HomeLocked            home_locked            503  another process owns the index
+    │   └── StoreTooNew           store_too_new          500  a later kbgit wrote it
+    ├── BackupDamaged             backup_damaged         500  a backup is not as it was written; `details.file` says where
     ├── GitFailure                git_failure            500  Git said no, or said something unreadable
     ├── HistoryRewritten          history_rewritten      500  a published branch was moved behind kbgit's back
     ├── IndexFailure              index_failure          500  a derived store failed
@@ -196,6 +201,13 @@ class DocumentProblem(KbgitError):
         self.mend = mend
 
 
+class UnsupportedFile(KbgitError):
+    """A file that cannot become an item: of an unknown kind, or no text where text was expected."""
+
+    code = "unsupported_file"
+    http_status = 422
+
+
 class PushRefused(KbgitError):
     """Admission refused a proposed tree; `details.problems` lists every problem."""
 
@@ -217,6 +229,20 @@ class KnowledgeRuntimeDisabled(KbgitError):
     http_status = 503
 
 
+class QueueFull(KbgitError):
+    """So many documents wait to be extracted that no more are taken in; the same upload may succeed later."""
+
+    code = "queue_full"
+    http_status = 503
+
+
+class StorageFull(KbgitError):
+    """The disk has no room for what was sent: its operator has to make some."""
+
+    code = "storage_full"
+    http_status = 507
+
+
 class HomeProblem(KbgitError):
     """The data directory is not what it should be; the message says what to do."""
 
@@ -228,6 +254,18 @@ class HomeLocked(HomeProblem):
 
     code = "home_locked"
     http_status = 503
+
+
+class StoreTooNew(HomeProblem):
+    """Accounts or memory were written by a later kbgit, in a form that this one does not know; nothing was touched."""
+
+    code = "store_too_new"
+
+
+class BackupDamaged(KbgitError):
+    """A backup is not as it was written; `details.file` names what is damaged, missing or too much."""
+
+    code = "backup_damaged"
 
 
 class GitFailure(KbgitError):

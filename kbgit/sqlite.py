@@ -1,15 +1,32 @@
-"""Opening a SQLite file: one connection per thread, write-ahead log, waiting instead of failing, erasing on deletion."""
+"""Opening a SQLite file: one connection per thread, write-ahead log, waiting instead of failing, erasing on deletion.
+
+A file is stamped with the version of its schema. What can be derived again is thrown away where the version is another one,
+by its owner. What cannot be derived is brought to the version of the program, step by step, in one transaction and with a
+copy of the file made before.
+"""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+from kbgit.errors import StoreTooNew
+
 BUSY_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """The step from the version before to version `to`: statements, each ended by a semicolon at the end of its line."""
+
+    to: int
+    statements: str
 
 
 class Database:
@@ -17,9 +34,14 @@ class Database:
 
     Connections are per thread; `transaction()` takes the write lock at once, so that nothing read inside it is stale.
     Raises `sqlite3.DatabaseError` from every method for a damaged file: owners translate it.
+
+    `migrations` is for what cannot be derived again: every step from version 1 on, in order. A file of an older version is
+    then copied to `<name>.version-<n>` beside it and brought to `version`; for one of a newer version `StoreTooNew` is raised
+    and nothing is touched. Without `migrations` a file of another version is opened as it is.
     """
 
-    def __init__(self, path: Path, schema: str, version: int) -> None:
+    def __init__(self, path: Path, schema: str, version: int, migrations: Sequence[Migration] | None = None) -> None:
+        assert migrations is None or [step.to for step in migrations] == list(range(2, version + 1))
         self.path = path
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
@@ -28,15 +50,47 @@ class Database:
         if self.version == 0:
             with self.transaction():
                 if self.version == 0:
-                    for statement in schema.split(";\n"):
-                        if statement.strip():
-                            connection.execute(statement)
-                    connection.execute(f"PRAGMA user_version = {version:d}")
+                    _run(connection, schema, version)
+        if migrations is not None and self.version != version:
+            try:
+                self._migrate(version, migrations)
+            except BaseException:
+                self.close()
+                raise
 
     @property
     def version(self) -> int:
         """The stamp of the schema in the file; 0 for an empty one."""
         return int(self.connection().execute("PRAGMA user_version").fetchone()[0])
+
+    def _migrate(self, version: int, migrations: Sequence[Migration]) -> None:
+        with self.transaction() as connection:
+            found = self.version  # now that nobody else can be at it
+            if found > version:
+                raise StoreTooNew(
+                    f"{self.path} has version {found}, and this kbgit knows version {version}: run the kbgit that wrote "
+                    f"it, or a later one; or put back the copy that its upgrade made, {self.path.name}.version-{version}",
+                    {"found": found, "known": version},
+                )
+            if found < version:
+                self._copy(self.path.with_name(f"{self.path.name}.version-{found}"))
+                for step in migrations[found - 1 :]:
+                    _run(connection, step.statements, step.to)
+
+    def _copy(self, target: Path) -> None:
+        """Write the file as it was before the transaction at hand to `target`, whole or not at all, for its owner's eyes."""
+        draft = target.with_name(f".{target.name}.draft")
+        draft.unlink(missing_ok=True)
+        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        with closing(sqlite3.connect(self.path)) as source, closing(sqlite3.connect(draft)) as copy:
+            source.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")
+        descriptor = os.open(draft, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        draft.replace(target)
 
     def connection(self) -> sqlite3.Connection:
         """This thread's connection. Rows are `sqlite3.Row`; statements outside `transaction()` commit by themselves."""
@@ -77,6 +131,14 @@ class Database:
                 connection.close()
             self._connections.clear()
         self._local = threading.local()
+
+
+def _run(connection: sqlite3.Connection, statements: str, version: int) -> None:
+    """Execute statements and stamp what they lead to; in a transaction of the caller's."""
+    for statement in statements.split(";\n"):
+        if statement.strip():
+            connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {version:d}")
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:

@@ -286,14 +286,19 @@ def problem(found: Json) -> str:
 
 def status(found: Json, origin: str) -> Iterator[str]:
     """How things stand."""
-    yield from _facts(
-        {
-            "kbgit": found["version"],
-            "answered by": origin,
-            "model": found["embedder"] + (f" ({found['embedding_problem']})" if found["embedding_problem"] else ""),
-            "fresh": "yes" if found["fresh"] else "no, see below",
-        }
-    )
+    facts: dict[str, object] = {
+        "kbgit": found["version"],
+        "answered by": origin,
+        "health": ", ".join(found["health"].get("reasons", [])) or "ready",
+        "model": found["embedder"] + (f" ({found['embedding_problem']})" if found["embedding_problem"] else ""),
+        "fresh": "yes" if found["fresh"] else "no, see below",
+        "documents": ", ".join(f"{count} {state}" for state, count in found["documents"].items()),
+    }
+    if "home" in found:
+        facts["disk free"] = megabytes(found["home"]["disk_free_bytes"])
+        sizes = sorted(found["home"]["store_bytes"].items(), key=lambda entry: -entry[1])
+        facts["stores"] = ", ".join(f"{name} {megabytes(size)}" for name, size in sizes if size)
+    yield from _facts(facts)
     yield ""
     yield from bases(found)
     for row in found["bases"]:
@@ -301,3 +306,8 @@ def status(found: Json, origin: str) -> Iterator[str]:
             yield click.style(f"{row['key']}: {line(row['freshness']['alarm'])}", fg="red")
         if row.get("problems"):
             yield f"{row['key']}: {len(row['problems'])} problems; `kbgit base show {row['key']}` lists them"
+
+
+def megabytes(size: int) -> str:
+    """A number of bytes, for people."""
+    return f"{size / (1 << 30):,.1f} GB" if size >= 1 << 30 else f"{size / (1 << 20):,.1f} MB"

@@ -8,6 +8,7 @@ from kbgit.assemble import open_runtime
 from kbgit.cli.homes import home_of
 from kbgit.cli.options import home_option, pass_session
 from kbgit.cli.session import Session
+from kbgit.web.hosts import Names
 from kbgit.web.server import serve as serve_home
 
 
@@ -31,4 +32,9 @@ def serve(session: Session, host: str | None, port: int | None) -> None:
     home = home_of(session, given)
     home.check_hooks()  # before the index and the model are opened, which take seconds
     runtime = open_runtime(home, api_key=session.embedder_api_key)
-    serve_home(runtime, session.environment, lambda line: click.echo(line))
+
+    def announce(line: str) -> None:
+        click.echo(line)
+        click.echo(f"  under the names {Names(home.settings)}; the settings public_url and allowed_hosts add others")
+
+    serve_home(runtime, session.environment, announce)

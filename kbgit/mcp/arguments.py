@@ -28,7 +28,12 @@ def checked(name: str, arguments: object) -> Json:
     fault = best_match(_validator(name).iter_errors(given))
     if fault is not None:
         raise _refused(name, fault)
-    return given
+    properties = INPUTS[name]["properties"]
+    # To JSON Schema 3.0 is a whole number; to Python it is none.
+    return {
+        field: int(value) if isinstance(value, float) and properties[field].get("type") == "integer" else value
+        for field, value in given.items()
+    }
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +21,23 @@ VISIT = "kbgit.visit"
 
 @dataclass
 class Visit:
-    """What is noted of one request while it is answered. `user` is filled in by whoever authenticates the caller."""
+    """What is noted of one request while it is answered.
+
+    `user` is filled in by whoever authenticates the caller, `route` (the template, never the address) by whoever routes,
+    `refusal` (an error's code) by whoever refuses. `client` is the address that the request came from, `caller` whom the
+    limits count it for.
+    """
 
     request_id: str = ""
     user: str = ""
+    client: str = ""
+    caller: str = ""
+    route: str = ""
+    refusal: str = ""
+
+
+CURRENT: ContextVar[Visit | None] = ContextVar("kbgit.visit", default=None)
+"""The request that is being answered, in its tasks and in the threads that work for it; None elsewhere."""
 
 
 def visit_of(scope: Mapping[str, Any]) -> Visit:
@@ -61,4 +75,24 @@ async def respond(
 
 async def respond_error(send: Send, error: KbgitError, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
     """Send an error in its JSON form."""
+    note_refusal(error)
     await respond(send, error.http_status, encoded(error.as_json()), "application/json", headers)
+
+
+async def respond_refusal(
+    scope: Scope, send: Send, error: KbgitError, headers: Iterable[tuple[bytes, bytes]] = ()
+) -> None:
+    """Send an error in the form that the address's clients show: plain text to Git, JSON to everybody else."""
+    if not scope["path"].startswith("/git/"):
+        await respond_error(send, error, headers)
+        return
+    note_refusal(error)
+    text = f"kbgit: {error.message} ({error.code})\n"
+    await respond(send, error.http_status, text.encode("utf-8", "replace"), "text/plain; charset=utf-8", headers)
+
+
+def note_refusal(error: KbgitError) -> None:
+    """Note that the request at hand is answered with this error."""
+    visit = CURRENT.get()
+    if visit is not None:
+        visit.refusal = error.code

@@ -6,13 +6,15 @@ The access log holds neither query strings nor headers: what people search for a
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import re
 import secrets
 import time
+from typing import Protocol
 
 from kbgit.errors import KbgitError
-from kbgit.web.asgi import VISIT, Application, Message, Receive, Scope, Send, Visit, header, respond_error
+from kbgit.web.asgi import CURRENT, VISIT, Application, Message, Receive, Scope, Send, Visit, header, respond_error
 from kbgit.web.errors import Stopping
 
 access_log = logging.getLogger("kbgit.access")
@@ -29,19 +31,30 @@ _SECURITY_HEADERS = (
 )
 
 
-class Edge:
-    """Wraps an ASGI application."""
+class Watch(Protocol):
+    """Is told of every request that was answered: `Metrics`."""
 
-    def __init__(self, application: Application) -> None:
+    def request(self, method: str, route: str, status: int, refusal: str, seconds: float) -> None:
+        """A request; `route` is empty where nothing was routed, `status` 0 where no answer was sent."""
+        ...
+
+
+class Edge:
+    """Wraps an ASGI application. `trusted_proxy` is the address of a proxy whose word is taken for who its clients are."""
+
+    def __init__(self, application: Application, watch: Watch | None = None, trusted_proxy: str = "") -> None:
         self._application = application
+        self._watch = watch
+        self._trusted_proxy = trusted_proxy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        visit = Visit(request_id=_request_id(scope))
+        visit = Visit(request_id=_request_id(scope), client=client_address(scope, self._trusted_proxy))
         scope[VISIT] = visit
+        CURRENT.set(visit)  # server and tests run every request in a task, hence a context, of its own
         started = time.perf_counter()
         status = 0
         sent_bytes = 0
@@ -69,6 +82,9 @@ class Edge:
             if status == 0:
                 await respond_error(watched_send, internal_error(visit.request_id))
         finally:
+            seconds = time.perf_counter() - started
+            if self._watch is not None:
+                self._watch.request(scope["method"], visit.route, status, visit.refusal, seconds)
             access_log.info(
                 "request",
                 extra={
@@ -78,9 +94,9 @@ class Edge:
                     "status": status,
                     "finished": finished,
                     "bytes": sent_bytes,
-                    "ms": round((time.perf_counter() - started) * 1000, 2),
+                    "ms": round(seconds * 1000, 2),
                     "user": visit.user,
-                    "client": (scope.get("client") or ("",))[0],
+                    "client": visit.client,
                 },
             )
 
@@ -94,6 +110,22 @@ def _request_id(scope: Scope) -> str:
     """The caller's `X-Request-Id`, so that a proxy's log and this one can be read together, or a new one."""
     given = header(scope, b"x-request-id")
     return given if given and _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+
+
+def client_address(scope: Scope, trusted_proxy: str = "") -> str:
+    """Where a request came from; "" if that is not known.
+
+    A request by the trusted proxy came from whoever that proxy names last in X-Forwarded-For: what stands before it is the
+    client's own claim.
+    """
+    peer = str((scope.get("client") or ("",))[0])
+    if not trusted_proxy or peer != trusted_proxy:
+        return peer
+    named = (header(scope, b"x-forwarded-for") or "").rpartition(",")[2].strip()
+    try:
+        return str(ipaddress.ip_address(named))
+    except ValueError:
+        return peer
 
 
 def _completed(headers: object, request_id: str) -> list[tuple[bytes, bytes]]:

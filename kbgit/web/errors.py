@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kbgit.errors import KbgitError
+from kbgit.errors import Forbidden, KbgitError
 
 
 class MethodNotAllowed(KbgitError):
@@ -10,6 +10,12 @@ class MethodNotAllowed(KbgitError):
 
     code = "method_not_allowed"
     http_status = 405
+
+
+class CrossSiteRequest(Forbidden):
+    """A change that came with a browser's session and that none of our own pages asked for."""
+
+    code = "cross_site_request"
 
 
 class RequestTimeout(KbgitError):
@@ -38,3 +44,31 @@ class Overloaded(KbgitError):
 
     code = "overloaded"
     http_status = 503
+
+
+class Starting(KbgitError):
+    """The server does not answer yet."""
+
+    code = "starting"
+    http_status = 503
+
+
+class RateLimited(KbgitError):
+    """Too many requests, or too many failed sign-ins; `details.retry_after` says after how many seconds to try again."""
+
+    code = "rate_limited"
+    http_status = 429
+
+
+class Misdirected(KbgitError):
+    """The request names a host that this server is not."""
+
+    code = "misdirected"
+    http_status = 421
+
+
+class ForeignOrigin(KbgitError):
+    """The request comes from a page that may not use this server."""
+
+    code = "foreign_origin"
+    http_status = 403

@@ -24,11 +24,12 @@ from kbgit.home import Home
 from kbgit.hook import RIGHTS, USER, VIA
 from kbgit.revision import Via
 from kbgit.store.git import clean_environment
-from kbgit.web.asgi import Receive, Scope, Send, header, respond, visit_of
+from kbgit.web.asgi import Message, Receive, Scope, Send, header, respond_refusal, visit_of
 from kbgit.web.auth import BASIC_CHALLENGE, Authenticator, git_caller, refuse_misplaced_token
 from kbgit.web.bodies import ClientGone, announced_length, is_gzip, too_large
 from kbgit.web.cgi import Exchange, Program
 from kbgit.web.errors import MethodNotAllowed, Overloaded
+from kbgit.web.push_report import PushReport
 
 log = logging.getLogger("kbgit.git")
 
@@ -59,8 +60,9 @@ class GitRequest:
 class GitHttp:
     """An ASGI application for everything below `/git/`.
 
-    `notice_push` is told of each push when its refs may have moved. `environment` is the server's own, of which children
-    get a few variables. More than `most_at_once` fetches and pushes are refused with `overloaded`.
+    `notice_push` is told of each push when its refs may have moved, `on_pushed` how many refs it moved and how many it was
+    refused. `environment` is the server's own, of which children get a few variables. More than `most_at_once` fetches and
+    pushes are refused with `overloaded`.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class GitHttp:
         notice_push: Callable[[BaseKey], None],
         environment: Mapping[str, str],
         most_at_once: int = 64,
+        on_pushed: Callable[[int, int], None] = lambda accepted, refused: None,
     ) -> None:
         self._home = home
         self._accounts = accounts
@@ -78,6 +81,7 @@ class GitHttp:
             {name: environment[name] for name in _INHERITED if name in environment} | _as_environment(home.settings)
         )
         self._most_at_once = most_at_once
+        self._on_pushed = on_pushed
         self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -88,7 +92,7 @@ class GitHttp:
             if self._running >= self._most_at_once:
                 raise Overloaded(f"{self._running} fetches and pushes are running; try again in a moment")
         except KbgitError as error:
-            await _refuse(send, error)
+            await _refuse(scope, send, error)
             return
         self._running += 1
         try:
@@ -109,6 +113,7 @@ class GitHttp:
         if services not in ([_FETCH], [_PUSH]):
             raise NotFound("only Git's smart HTTP protocol is served here")
         service = services[0]
+        visit_of(scope).route = f"{PREFIX}<space>/<base>.git/{match['what']}"
         expected = "GET" if is_advertisement else "POST"
         if scope["method"] != expected:
             raise MethodNotAllowed(f"this address answers {expected}", {"allowed": [expected]})
@@ -204,31 +209,38 @@ class GitHttp:
             stall_seconds=self._home.settings.git_timeout_seconds,
             longest_seconds=_LONGEST_SECONDS,
         )
-        exchange = Exchange(program, receive, send, gzip=request.is_gzip)
+        report = PushReport()
+
+        async def read_along(message: Message) -> None:
+            if request.moves_refs and message["type"] == "http.response.body":
+                report.feed(message.get("body", b""))
+            await send(message)
+
+        exchange = Exchange(program, receive, read_along, gzip=request.is_gzip)
         facts = {"request_id": visit_of(scope).request_id, "base": str(request.key)}
         try:
             await exchange.run()
         except ClientGone:
             log.info("the client went away", extra=facts)
         except KbgitError as error:
-            await _refuse(send, error)
+            await _refuse(scope, send, error)
         finally:
             if request.moves_refs:
                 # Also after one that broke off: its refs may have moved before it did.
                 await asyncio.to_thread(self._notice_push, request.key)
+                self._on_pushed(report.accepted, report.refused)
             if exchange.stderr or exchange.exit_code:
                 log.warning("git http-backend: %s", exchange.stderr, extra=facts | {"exit": exchange.exit_code})
         await exchange.finish()
 
 
-async def _refuse(send: Send, error: KbgitError) -> None:
+async def _refuse(scope: Scope, send: Send, error: KbgitError) -> None:
     headers = []
     if isinstance(error, Unauthenticated):
         headers.append((b"www-authenticate", BASIC_CHALLENGE.encode()))
     if isinstance(error, MethodNotAllowed):
         headers.append((b"allow", ", ".join(error.details["allowed"]).encode()))
-    text = f"kbgit: {error.message} ({error.code})\n"
-    await respond(send, error.http_status, text.encode("utf-8", "replace"), "text/plain; charset=utf-8", headers)
+    await respond_refusal(scope, send, error, headers)
 
 
 def _as_environment(settings: Settings) -> dict[str, str]:

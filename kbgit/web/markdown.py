@@ -1,8 +1,8 @@
 """Markdown as HTML that can run nothing, ask no other host for anything and take over nothing of the page around it.
 
-Whatever a text holds, only the elements and attributes named in `markdown_html` leave: raw HTML is shown as the text it
-is, links lead to `http`, `https` and `mailto`, to headings of the same text and to items that the caller of `render` knows,
-and pictures are named, not loaded. Ids begin with `ID_PREFIX`, so that no heading can pass for a part of the page.
+Whatever a text holds, only the elements and attributes named in `markdown_html` leave: raw HTML, but for a line break, is shown as
+the text it is, links lead to `http`, `https` and `mailto`, to headings of the same text and to items that the caller of `render`
+knows, and pictures are named, not loaded. Ids begin with `ID_PREFIX`, so that no heading can pass for a part of the page.
 
 Every block carries the lines it came from (`data-line` to `data-end`, 1-based and inclusive lines of the canonical content),
 which is what citations count in; the blocks that a citation's lines touch are marked.
@@ -15,12 +15,14 @@ Time and output are bounded: the parser is linear, its nesting is limited, and p
 from __future__ import annotations
 
 import posixpath
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markupsafe import Markup
 from mdit_py_plugins.footnote import footnote_plugin
@@ -50,6 +52,7 @@ _DEEPEST_NESTING = 20
 _DEEPEST_HEADING = 6
 _SCHEMES = frozenset({"http", "https", "mailto"})
 _MARKED = "kbgit_marked"
+_BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
 
 
 def render(content: str, *, resolve: Resolver | None = None, cited: tuple[int, int] | None = None) -> Markup:
@@ -107,6 +110,16 @@ def _comment(state: StateBlock, start_line: int, end_line: int, silent: bool) ->
     token = state.push("place" if place else "comment", "", 0)
     token.map = [start_line, state.line]
     token.content = str(place) if place else text
+    return True
+
+
+def _line_break(state: StateInline, silent: bool) -> bool:
+    """An inline rule for `<br>`, which is how a line ends inside a table's cell; no other tag is one here."""
+    if not (match := _BREAK.match(state.src, state.pos)):
+        return False
+    if not silent:
+        state.push("hardbreak", "br", 0)
+    state.pos = match.end()
     return True
 
 
@@ -220,6 +233,7 @@ def _parser() -> _Parser:
     made.add_render_rule("footnote_ref", Renderer.footnote_ref)  # the plugin has put its own there
     others = ["paragraph", "reference", "blockquote", "list"]
     made.block.ruler.before("html_block", "comment", _comment, {"alt": others})
+    made.inline.ruler.before("html_inline", "line_break", _line_break)
     made.core.ruler.before("inline", "limit_markup", _limit_markup)
     made.core.ruler.push("finish", _finish)
     return made

@@ -1,29 +1,27 @@
 """MCP over streamable HTTP, at `/mcp`, with what its authorization specification asks of a resource server.
 
 Every request is complete in itself: there are no sessions, so none can be left behind, hijacked or outlive its token. In
-order: the Host and the Origin are ones that this server goes by (so that no page can reach it by rebinding a name), the
-bearer token is valid, the method is POST, the body is whole and within limits, and the token has the scope that the call
-needs. Only then does the SDK see the request.
+order: the Host and the Origin are ones that this server goes by (`hosts` has seen to that before), the bearer token is
+valid, the method is POST, the body is whole and within limits, and the token has the scope that the call needs. Only then
+does the SDK see the request.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 import logging
-import socket
 from collections.abc import Callable, Mapping
+from contextvars import Context
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from kbgit.access import Principal, Scope
 from kbgit.assemble import Runtime
-from kbgit.config import Settings
 from kbgit.errors import Forbidden, KbgitError, Unauthenticated
 from kbgit.mcp.calls import Agent, Calls
 from kbgit.mcp.contract import contract
@@ -34,31 +32,16 @@ from kbgit.web.asgi import Message, Receive, Send, header, visit_of
 from kbgit.web.auth import REALM, Authenticator, bearer_caller, refuse_misplaced_token
 from kbgit.web.bodies import Bodies
 from kbgit.web.errors import MethodNotAllowed
+from kbgit.web.hosts import Names
 
 PATH = "/mcp"
 METADATA = "/.well-known/oauth-protected-resource"
 PROFILE_HEADER = "kbgit-profile"
 SCOPES = (Scope.KNOWLEDGE_READ, Scope.MEMORY_READ, Scope.MEMORY_WRITE)
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-_EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})
 _AGENT = "kbgit.agent"
 _RESOURCE_METHODS = ("resources/", "completion/")
 
 log = logging.getLogger("kbgit.web")
-
-
-class Misdirected(KbgitError):
-    """The request names a host that this server is not."""
-
-    code = "misdirected"
-    http_status = 421
-
-
-class ForeignOrigin(KbgitError):
-    """The request comes from a page that may not use this server."""
-
-    code = "foreign_origin"
-    http_status = 403
 
 
 class McpHttp:
@@ -68,7 +51,6 @@ class McpHttp:
         self._settings = runtime.home.settings
         self._accounts: Authenticator = runtime.accounts
         self._names = Names(self._settings)
-        log.info("agents reach %s under the names %s", PATH, self._names)
         calls = Calls(self._settings, runtime.library, runtime.memory, runtime.recall)
         server = McpServer(self._settings, runtime.library, calls, _agent_of)
         self._protocol = _Running(
@@ -83,8 +65,8 @@ class McpHttp:
 
     async def __call__(self, scope: asgi.Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        visit_of(scope).route = METADATA if scope["path"].startswith(METADATA) else PATH
         try:
-            self._names.check(scope)
             if scope["path"].startswith(METADATA):
                 await self._describe(scope, send)
                 return
@@ -174,7 +156,8 @@ class _Running:
         """The manager, running."""
         if self._started is None or self._task is None or self._task.done():
             self._started = asyncio.get_running_loop().create_future()
-            self._task = asyncio.create_task(self._run(self._started))
+            # In a context of its own: this task serves every request, not only the one that happens to be the first.
+            self._task = asyncio.create_task(self._run(self._started), context=Context())
         return await asyncio.shield(self._started)
 
     async def _run(self, started: asyncio.Future[StreamableHTTPSessionManager]) -> None:
@@ -226,72 +209,3 @@ def _cookies(scope: asgi.Scope) -> dict[str, str]:
         return {name: morsel.value for name, morsel in SimpleCookie(header(scope, b"cookie") or "").items()}
     except CookieError:
         return {}
-
-
-class Names:
-    """The names under which this server may be addressed, and the origins whose pages may address it.
-
-    A browser that was tricked into taking this address for another name sends that name as Host: those that the settings do
-    not give are refused. An address of digits cannot be rebound, so a server that listens on every address is also addressed
-    by each of them.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self._public = settings.public_url.rstrip("/")
-        names = set(_LOOPBACK)
-        self._any_address = settings.host in _EVERY_ADDRESS
-        if self._any_address:
-            names.add(socket.gethostname().lower())
-        else:
-            names.add(settings.host.lower())
-        self._origin_names = frozenset(names)
-        public = urlsplit(self._public)
-        self._public_origin = f"{public.scheme}://{public.netloc}".lower() if self._public else ""
-        self._names = frozenset(names | ({public.hostname.lower()} if public.hostname else set()))
-
-    def __str__(self) -> str:
-        return ", ".join([*sorted(self._names), *(["any address"] if self._any_address else [])])
-
-    def check(self, scope: asgi.Scope) -> None:
-        """Raises `Misdirected` for a strange Host, `Forbidden` (without a scope) for a strange Origin."""
-        host = header(scope, b"host")
-        name = _host_name(host) if host is not None else None
-        if name is None or not (name in self._names or (self._any_address and _is_address(name))):
-            raise Misdirected(
-                f"this server is not called {(host or '')[:100]!r}; the settings `host` and `public_url` name it"
-            )
-        origin = header(scope, b"origin")
-        if origin is not None and not self._is_known_origin(origin):
-            wrong = f"pages of {origin[:100]!r} may not use this server; the setting `public_url` names one that may"
-            raise ForeignOrigin(wrong)
-
-    def _is_known_origin(self, origin: str) -> bool:
-        if self._public_origin and origin.lower() == self._public_origin:
-            return True
-        scheme, _, rest = origin.partition("://")
-        return scheme in ("http", "https") and _host_name(rest) in self._origin_names
-
-    def origin(self, scope: asgi.Scope) -> str:
-        """How the caller reached this server, without a path: the setting public_url, else its (checked) Host."""
-        if self._public:
-            return self._public
-        return f"{scope.get('scheme', 'http')}://{header(scope, b'host')}"
-
-
-def _host_name(host: str) -> str | None:
-    """The name in `name:port`, in lower case; None if it is not of that form."""
-    try:
-        parts = urlsplit(f"//{host}")
-        parts.port  # noqa: B018 - raises for what is no port
-    except ValueError:
-        return None
-    is_plain = parts.netloc == host and "@" not in host and not host.endswith(":")
-    return parts.hostname if is_plain else None
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

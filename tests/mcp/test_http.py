@@ -18,7 +18,8 @@ from kbgit.access import Role, Scope
 from kbgit.config import Settings
 from kbgit.errors import KbgitError
 from kbgit.mcp.contract import contract
-from kbgit.web.mcp_http import ForeignOrigin, Misdirected, Names
+from kbgit.web.errors import ForeignOrigin, Misdirected
+from kbgit.web.hosts import Names
 from tests.mcp.connecting import Served, asked, error_of, over_http
 from tests.web.serving import Answer, Client
 

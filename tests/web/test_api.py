@@ -275,7 +275,7 @@ def test_json_with_a_charset_is_json(ada: DescribedClient) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/api", "/api/v1", "/api/v1/", "/api/v1/knowledge", "/api/v2/bases", "/api/v1/bases/", "/x"]
+    "path", ["/api", "/api/v1", "/api/v1/", "/api/v1/knowledge", "/api/v2/bases", "/api/v1/bases/", "/x"]
 )
 def test_an_unknown_address_is_an_error_like_others(path: str, library: Library) -> None:
     answer = library.client(None).get(path)

@@ -403,3 +403,9 @@ def test_the_costliest_text_within_the_limits_is_bounded() -> None:
     start = time.thread_time()
     render(content)
     assert time.thread_time() - start < 20
+
+
+def test_a_line_break_is_one_in_any_spelling_and_with_attributes_it_is_text() -> None:
+    html = str(render("| a |\n|---|\n| one<br>two<br/>three<BR /> |\n\n<br onclick=x>\n"))
+    assert html.count("<br") == 3
+    assert "&lt;br onclick=x&gt;" in html

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from kbgit import __version__
 from kbgit import errors as e
-from kbgit.web.openapi import agents, bases, items, knowledge, people
-from kbgit.web.openapi.operations import operation
-from kbgit.web.openapi.shapes import ANYTHING, TEXT, TRUTH, Json, closed, listed, nullable, ref
+from kbgit.web import errors as h
+from kbgit.web.health import Reason
+from kbgit.web.openapi import agents, bases, documents, files, items, knowledge, people
+from kbgit.web.openapi.operations import SIGNED_IN, operation
+from kbgit.web.openapi.shapes import ANYTHING, TEXT, TRUTH, Json, closed, described, listed, nullable, ref, words
 
 __all__ = ["DOCUMENT", "SCHEMAS"]
 
@@ -32,13 +34,19 @@ _PUBLIC_SCHEMAS: Json = {
             "bases": listed(ref("Base")),
         }
     ),
-    "Health": closed({"status": {"const": "ok"}}),
+    "Health": closed(
+        {"status": {"enum": ["ok", "degraded"]}},
+        {"reasons": described(listed(words(Reason)), "What is wrong, where the server is degraded.")},
+    ),
+    "Metrics": TEXT,
     "OpenApi": ANYTHING,
 }
 SCHEMAS: Json = {
     **_PUBLIC_SCHEMAS,
     **knowledge.SCHEMAS,
     **items.SCHEMAS,
+    **files.SCHEMAS,
+    **documents.SCHEMAS,
     **bases.SCHEMAS,
     **people.SCHEMAS,
     **agents.SCHEMAS,
@@ -58,7 +66,24 @@ _PUBLIC: Json = {
         }
     },
     "/api/v1/openapi.json": {"get": operation("showOpenApi", "This description.", "OpenApi", callers=())},
-    "/healthz": {"get": operation("showHealth", "That the server answers.", "Health", callers=())},
+    "/healthz": {
+        "get": operation(
+            "showHealth",
+            "Whether the server is ready, or degraded and why.",
+            "Health",
+            errors=(h.Starting,),
+            callers=(),
+        )
+    },
+    "/metrics": {
+        "get": operation(
+            "showMetrics",
+            "Metrics, for administrators of the home, in the form of Prometheus.",
+            "Metrics",
+            callers=SIGNED_IN,
+            content_type="text/plain",
+        )
+    },
 }
 
 
@@ -80,7 +105,9 @@ DOCUMENT: Json = {
         "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
     },
     "security": [{"token": []}],
-    "paths": _merged(knowledge.PATHS, items.PATHS, bases.PATHS, people.PATHS, agents.PATHS, _PUBLIC),
+    "paths": _merged(
+        knowledge.PATHS, items.PATHS, files.PATHS, documents.PATHS, bases.PATHS, people.PATHS, agents.PATHS, _PUBLIC
+    ),
     "components": {
         "securitySchemes": {
             "token": {"type": "http", "scheme": "bearer", "description": "A kbgit token, in the Authorization header."}

@@ -12,10 +12,14 @@ ErrorClass = type[e.KbgitError]
 
 _ANY_ANSWER: tuple[ErrorClass, ...] = (
     e.InvalidRequest,
+    h.Misdirected,
+    h.ForeignOrigin,
+    h.RateLimited,
     h.RequestTimeout,
     e.TooLarge,
     h.UnsupportedMediaType,
     h.Stopping,
+    h.Overloaded,
     e.KbgitError,
     e.HomeProblem,
     e.GitFailure,
@@ -23,7 +27,7 @@ _ANY_ANSWER: tuple[ErrorClass, ...] = (
     e.IndexFailure,
     e.IndexDamaged,
 )
-SIGNED_IN: tuple[ErrorClass, ...] = (e.Unauthenticated, e.Forbidden)
+SIGNED_IN: tuple[ErrorClass, ...] = (e.Unauthenticated, e.Forbidden, h.CrossSiteRequest)
 KNOWLEDGE: tuple[ErrorClass, ...] = (*SIGNED_IN, e.KnowledgeRuntimeDisabled)
 OF_BASES: tuple[ErrorClass, ...] = (e.InvalidName, e.BaseNotFound)
 OF_WRITING: tuple[ErrorClass, ...] = (e.Conflict, e.DocumentProblem, e.PushRefused, e.TimedOut)

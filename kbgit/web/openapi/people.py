@@ -164,6 +164,7 @@ PATHS: Json = {
             "A page of the caller's tokens, by id.",
             "TokenPage",
             parameters=[parameter("user", "Whose; another than the caller for administrators.", TEXT), *PAGE],
+            errors=(e.NotFound,),
         ),
         "post": _operation(
             "createToken",

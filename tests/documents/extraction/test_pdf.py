@@ -163,7 +163,8 @@ def test_a_bold_word_at_its_beginning_makes_no_heading_of_a_line_and_a_bold_line
         canvas.drawString(72, 686, "a team know in Git and answers with citations.")
         canvas.save()
 
-    wanted = "# A bold line\n\nkbgit is a program that keeps what those who work in a team know in Git and answers with citations.\n"
+    running = "kbgit is a program that keeps what those who work in a team know in Git and answers with citations."
+    wanted = f"# A bold line\n\n{running}\n"
     assert make(write).markdown.endswith(wanted)
 
 
