@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -20,10 +21,12 @@ from kbgit.admission import Limits
 from kbgit.base import BaseKey
 from kbgit.catalogue import Catalogue
 from kbgit.config import Settings
-from kbgit.errors import AlreadyExists, BaseNotFound, HomeProblem, InvalidSetting
+from kbgit.errors import AlreadyExists, BaseNotFound, HomeProblem, IndexFailure, InvalidSetting
 from kbgit.store import Git, Repository
 
 SERVER_HOOKS = ("pre-receive", "post-receive")
+_HOOK_FILES = (*SERVER_HOOKS, "ask")  # what the hooks run is as much a part of the gate as they are
+HOOK_SOCKET = "hooks.sock"
 _REPOSITORY_SETTINGS = {
     "receive.fsckObjects": "true",
     "receive.fsck.badFilemode": "error",  # set-uid and such, which Git itself would overlook from then on
@@ -34,6 +37,9 @@ _REPOSITORY_SETTINGS = {
     "uploadpack.allowAnySHA1InWant": "false",
     "gc.pruneExpire": "2.weeks.ago",
 }
+
+_DATABASES = ("accounts", "catalogue", "vectors", "memory-vectors", "sessions")
+_DIRECTORIES = ("index", "memory", "documents")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +114,17 @@ class Home:
         """Sizes that admission enforces."""
         return Limits(self.settings.item_max_kb * 1024, self.settings.file_max_mb * 1024 * 1024)
 
+    def store_bytes(self) -> dict[str, int]:
+        """How much each store takes on the disk, by name: databases with their logs, directories with all that is in them."""
+        files = {name: [self.path / f"{name}.sqlite{suffix}" for suffix in ("", "-wal")] for name in _DATABASES}
+        sizes = {name: sum(path.stat().st_size for path in paths if path.is_file()) for name, paths in files.items()}
+        return sizes | {name: _size_below(self.path / name) for name in _DIRECTORIES}
+
     def catalogue(self) -> Catalogue:
-        """Open the catalogue. One that is damaged or of another version is removed: its content can be derived again."""
+        """Open the catalogue. One that is damaged or of another version is removed: its content can be derived again.
+
+        Raises `IndexFailure` when the system does not let it be opened.
+        """
         path = self.path / "catalogue.sqlite"
         try:
             catalogue = Catalogue(path)
@@ -118,7 +133,8 @@ class Home:
             catalogue.close()
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):  # busy, no space, no permission: not the file's fault
-                raise
+                mend = "mend that, or, if the file is lost, remove it: it is derived from Git again"
+                raise IndexFailure(f"the catalogue {path} cannot be opened ({error}); {mend}") from error
         self.discard_catalogue()
         return Catalogue(path)
 
@@ -183,7 +199,7 @@ class Home:
     def install_hooks(self) -> None:
         """Write the hook scripts and the name of the interpreter that runs them, and have every repository run them."""
         self.hooks.mkdir(exist_ok=True)
-        for name in SERVER_HOOKS:
+        for name in _HOOK_FILES:
             target = self.hooks / name
             target.write_bytes(hook_script(name))
             target.chmod(0o755)
@@ -193,16 +209,26 @@ class Home:
 
     def check_hooks(self) -> None:
         """Raises `HomeProblem` unless every hook is there, is ours and will be run: without them pushes are unchecked."""
-        for name in SERVER_HOOKS:
+        for name in _HOOK_FILES:
             path = self.hooks / name
             mend = "`kbgit hooks install --server` restores it"
             if not path.is_file() or path.read_bytes() != hook_script(name):
                 raise HomeProblem(f"the hook {path} is missing or not kbgit's; {mend}")
-            if not os.access(path, os.X_OK) or not path.stat().st_mode & stat.S_IXUSR:
+            is_run = os.access(path, os.X_OK) and path.stat().st_mode & stat.S_IXUSR
+            if name in SERVER_HOOKS and not is_run:
                 raise HomeProblem(f"the hook {path} is not executable, so Git would skip it; {mend}")
         python = self.hooks / "python"
         if not python.is_file() or shutil.which(python.read_text().strip()) is None:
             raise HomeProblem(f"{python} names no interpreter; `kbgit hooks install --server` restores it")
+
+
+def _size_below(directory: Path) -> int:
+    total = 0
+    for path, _, names in os.walk(directory):
+        for name in names:
+            with suppress(FileNotFoundError):  # replaced while we look
+                total += os.lstat(os.path.join(path, name)).st_size
+    return total
 
 
 def hook_script(name: str) -> bytes:

@@ -14,12 +14,12 @@ import pwd
 import sqlite3
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from kbgit import config, names
-from kbgit.admission import Problem, Rights, Verdict, assess, judge
+from kbgit.admission import Rights, Verdict, assess, judge
 from kbgit.base import BaseKey
 from kbgit.catalogue import Catalogue
 from kbgit.errors import HistoryRewritten, KbgitError
@@ -56,23 +56,31 @@ class Push:
     user: str
     rights: Rights
     via: Via
+    environment: Mapping[str, str]
+    say: Callable[[str], None]
+    """Tells the writer a line."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Entry point. Exit code 0 lets Git go on, 1 refuses."""
     name, home_path = (sys.argv[1:] if arguments is None else arguments)[:2]
+    return answer(name, Path(home_path), sys.stdin.buffer.read(), os.environ, _print)
+
+
+def answer(name: str, home_path: Path, stdin: bytes, environment: Mapping[str, str], say: Callable[[str], None]) -> int:
+    """What the hook `name` does with the lines Git gave it, in the environment Git gave it; its exit code."""
     try:
-        push = _read_push(Path(home_path), sys.stdin.buffer.read(), os.environ)
+        push = _read_push(home_path, stdin, environment, say)
         return {"pre-receive": pre_receive, "post-receive": post_receive}[name](push)
     except KbgitError as error:
-        _say([f"{error.code}: {error.message}"])
+        say(f"{error.code}: {error.message}")
         return 1
     except sqlite3.Error as error:
-        _say([f"index_failure: the catalogue cannot be used ({error}); `kbgit reindex` rebuilds it"])
+        say(f"index_failure: the catalogue cannot be used ({error}); `kbgit reindex` rebuilds it")
         return 1
 
 
-def _read_push(home_path: Path, stdin: bytes, environment: Mapping[str, str]) -> Push:
+def _read_push(home_path: Path, stdin: bytes, environment: Mapping[str, str], say: Callable[[str], None]) -> Push:
     home = Home.at(home_path, config.from_environment(environment))
     path = Path(environment.get("GIT_DIR", ".")).resolve()
     key = BaseKey.from_path(path.parent.name, path.name)
@@ -89,6 +97,8 @@ def _read_push(home_path: Path, stdin: bytes, environment: Mapping[str, str]) ->
         user=environment.get(USER) or f"local:{_system_account()}",
         rights=rights,
         via=Via(environment.get(VIA, Via.PUSH.value)),
+        environment=environment,
+        say=say,
     )
 
 
@@ -121,7 +131,8 @@ def pre_receive(push: Push) -> int:
             # A proposal or tag may have unfinished items, but no tree that cannot be checked out safely.
             refusals += [str(found) for found in _verdict(push, update.old, commit).refusals if found.code in _ALWAYS]
     if refusals:
-        _say(["refused; nothing was changed. Mend this and push again:", *(f"  {line}" for line in refusals)])
+        for line in ("refused; nothing was changed. Mend this and push again:", *(f"  {line}" for line in refusals)):
+            push.say(line)
         return 1
     if announcement is not None:
         announce(push.repository, announcement)
@@ -163,11 +174,11 @@ def _complete_earlier_pushes(push: Push, catalogue: Catalogue) -> None:
     """Catalogue what was published before, so that the gate knows which file has which id."""
     catalogue.add_base(push.key)
     # What is written here belongs to the repository and not to the quarantine of a push that may be refused.
-    settled = Git(push.repository.path, push.home.settings.git_timeout_seconds, clean_environment(os.environ))
+    settled = Git(push.repository.path, push.home.settings.git_timeout_seconds, clean_environment(push.environment))
     try:
         catch_up(Repository.at(settled.directory, settled), catalogue, catalogue.base(str(push.key)), push.home.limits)
     except HistoryRewritten as error:
-        _say([error.message])  # the base has its alarm; a push may be what puts the branch back
+        push.say(error.message)  # the base has its alarm; a push may be what puts the branch back
 
 
 _USUAL = "refs/heads/master"
@@ -207,23 +218,22 @@ def post_receive(push: Push) -> int:
     branch = _published_branch(push)
     update = next((update for update in push.updates if update.ref == branch), None)
     if update is None:
-        _say([f"not published: {', '.join(names.shown(u.ref) for u in push.updates)} (only {branch} is)"])
+        push.say(f"not published: {', '.join(names.shown(u.ref) for u in push.updates)} (only {branch} is)")
         return 0
     repository = push.repository
     catalogue = push.home.catalogue()
     try:
         catalogue.add_base(push.key)
         base = catch_up(repository, catalogue, catalogue.base(str(push.key)), push.home.limits)
-        _say(receipt(repository, catalogue, base, update.old).lines())
+        for line in receipt(repository, catalogue, base, update.old).lines():
+            push.say(str(line))
     finally:
         catalogue.close()
     return 0
 
 
-def _say(lines: Iterable[str | Problem]) -> None:
-    for line in lines:
-        print(f"kbgit: {line}", file=sys.stderr)
-    sys.stderr.flush()
+def _print(line: str) -> None:
+    print(f"kbgit: {line}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,130 @@
+"""Hooks answered at once: a process that has everything loaded, and forks for each hook that asks.
+
+    python -m kbgit.hook_keeper HOME
+
+A hook is a program that Git starts, and loading what it needs takes several times as long as what it does. While a server
+runs, it keeps this process beside it, which listens on the socket `hooks.sock` in the home; the script `hooks/ask` sends what
+Git told the hook, and a fork of this process does the work, with the same code and as isolated as a hook of its own. Whoever
+finds nobody here, or is left without an answer, does the work themselves: nothing depends on this process but speed.
+
+It ends when its standard input does, that is with the server, however that ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from kbgit import hook
+from kbgit.home import HOOK_SOCKET
+
+_LONGEST_REQUEST = 64 << 20  # the names of all refs of one push
+_SENT = frozenset({hook.USER, hook.RIGHTS, hook.VIA})
+_PEER = struct.Struct("3i")  # pid, uid, gid
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Listen until standard input ends."""
+    home = Path((sys.argv[1:] if arguments is None else arguments)[0])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal, to the server: it tells us when it is done
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks that ended are nobody's to wait for
+    path = home / HOOK_SOCKET
+    path.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener, _short_name(home) as place:
+        listener.bind(f"{place}/{HOOK_SOCKET}")
+        path.chmod(0o600)
+        listener.listen(128)
+        try:
+            while _someone_asks(listener):
+                connection, _ = listener.accept()
+                with connection:
+                    if os.fork() == 0:
+                        listener.close()
+                        _answer_and_end(connection, home)
+        finally:
+            path.unlink(missing_ok=True)
+    return 0
+
+
+@contextmanager
+def _short_name(directory: Path) -> Iterator[str]:
+    """A name of the directory that fits into a socket's address, which has room for a hundred bytes."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        named = f"/proc/self/fd/{descriptor}"
+        yield named if os.path.exists(named) else str(directory)
+    finally:
+        os.close(descriptor)
+
+
+def _someone_asks(listener: socket.socket) -> bool:
+    """Wait for a hook. False once standard input has ended."""
+    ready, _, _ = select.select([listener, sys.stdin], [], [])
+    return sys.stdin not in ready
+
+
+def _answer_and_end(connection: socket.socket, home: Path) -> NoReturn:
+    """In the fork: do what is asked, and end this process."""
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # Git's exit codes are ours to read
+        _answer(connection, home)
+    finally:
+        os._exit(0)  # whatever happened, without what the parent would do at its end; who asked judges by the answer
+
+
+def _answer(connection: socket.socket, home: Path) -> None:
+    if not _is_of_this_account(connection):
+        return
+    request = _read(connection)
+    name, stdin, sent = request["name"], request["stdin"].encode("utf-8", "surrogateescape"), request["environment"]
+
+    def say(line: str) -> None:
+        _send(connection, {"say": line})
+
+    code = hook.answer(name, home, stdin, _environment(sent), say)
+    _send(connection, {"code": code})
+
+
+def _is_of_this_account(connection: socket.socket) -> bool:
+    """Whether the other side could have done the work itself: it runs as we do. The directory's mode says so already."""
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return True
+    _, account, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, option, _PEER.size))
+    return bool(account == os.getuid())
+
+
+def _environment(sent: Mapping[str, str]) -> dict[str, str]:
+    """This process's own, with what Git and the transport told the hook."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    told = {name: value for name, value in sent.items() if name in _SENT or name.startswith("GIT_")}
+    return {name: value for name, value in kept.items() if name not in _SENT} | told
+
+
+def _read(connection: socket.socket) -> Any:  # noqa: ANN401 - JSON of our own script
+    """What is asked: one JSON value, until the other side has said all."""
+    said = bytearray()
+    while piece := connection.recv(1 << 16):
+        said += piece
+        if len(said) > _LONGEST_REQUEST:
+            raise ValueError("a hook that says more than Git would")
+    return json.loads(said)
+
+
+def _send(connection: socket.socket, message: Mapping[str, object]) -> None:
+    # Whoever asked may be gone (its Git was killed): the work is done all the same, as a hook's would be.
+    with suppress(BrokenPipeError, ConnectionResetError):
+        connection.sendall(json.dumps(message).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
