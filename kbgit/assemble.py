@@ -5,14 +5,18 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 
 from kbgit.accounts import Accounts
 from kbgit.base import BaseKey
 from kbgit.catalogue import Catalogue
+from kbgit.documents.placing import Placing
+from kbgit.documents.service import Documents
 from kbgit.embedding.cache import VectorCache
 from kbgit.embedding.contract import Embedder
 from kbgit.embedding.factory import open_embedder
@@ -22,8 +26,12 @@ from kbgit.index.contract import Index
 from kbgit.index.embedded import EmbeddedIndex
 from kbgit.index.memory import MemoryIndex
 from kbgit.indexer import Background, Indexer, Progress, at_most_every
-from kbgit.library import Bases, Library, People, Writing
+from kbgit.library import Bases, Filing, Library, People, Writing
 from kbgit.memory import MemorySearch, MemoryStore, Recall
+from kbgit.memory.version import bring_to_version
+from kbgit.rebuilding import SCRATCH, RebuildOrders
+from kbgit.sessions import Sessions
+from kbgit.store.litter import Litter
 from kbgit.watch import Watcher
 
 LOCK_FILE = "index.lock"
@@ -62,15 +70,18 @@ class Runtime:
 
     home: Home
     accounts: Accounts
+    sessions: Sessions
     catalogue: Catalogue
     index: Index
     indexer: Indexer
     library: Library
     writing: Writing
+    filing: Filing
     bases: Bases
     people: People
     memory: MemoryStore
     recall: Recall
+    documents: Documents
     embedder: Embedder | None
     _cache: VectorCache
     _memory_cache: VectorCache
@@ -84,6 +95,7 @@ class Runtime:
         self.indexer.on_behind = self.notice_push
         self._background.start()
         self._watcher.start()
+        self.documents.start()
         try:
             self.memory.sweep()
         except KbgitError as error:  # whatever is wrong with memory, the bases are served
@@ -93,8 +105,14 @@ class Runtime:
         """A base may have moved."""
         self._background.notice(key)
 
+    @property
+    def waiting_notices(self) -> int:
+        """How many bases have moved and are not looked at yet."""
+        return self._background.waiting
+
     def stop(self) -> None:
         """Finish what is at hand and release everything."""
+        self.documents.stop()
         self.indexer.close()
         self._watcher.stop()
         self._background.stop()
@@ -105,6 +123,7 @@ class Runtime:
             self.embedder.close()
         self.catalogue.close()
         self.accounts.close()
+        self.sessions.close()
         self._lock.release()
 
 
@@ -117,9 +136,14 @@ def open_runtime(
     """Open a home, taking its lock. Raises `HomeLocked` while another process owns it."""
     lock = HomeLock(home.path)
     try:
+        for scratch in home.path.glob(f"{SCRATCH}*"):  # of an owner that was killed, with text that may be purged since
+            shutil.rmtree(scratch, ignore_errors=True)
         accounts = home.accounts()
         catalogue = home.catalogue()
         settings = home.settings
+        sessions = Sessions(
+            home.path / "sessions.sqlite", hours=settings.session_hours, idle_minutes=settings.session_idle_minutes
+        )
         embedder, embedding_problem = _embedder(home, api_key)
         cache = VectorCache(home.path / "vectors.sqlite")
         index = EmbeddedIndex(
@@ -134,14 +158,22 @@ def open_runtime(
         indexer.embedding_problem = embedding_problem
         library = Library(settings, catalogue, index, embedder, indexer)
         writing = Writing(catalogue, indexer, home.limits)
+        filing = Filing(catalogue, indexer, writing, home.limits)
         bases = Bases(home, accounts, catalogue, index, indexer, writing)
+        documents = Documents(
+            home.path / "documents", settings, catalogue, Placing(accounts, catalogue, indexer, writing)
+        )
+        bases.on_purge = documents.forget_base
         memory_cache = VectorCache(home.path / "memory-vectors.sqlite")
         # In memory, because what is forgotten must leave nothing in files; vectors are in the cache, which erases them.
         memory_index = MemoryIndex(embedder.dimension if embedder else None)
+        bring_to_version(home.path / "memory")
         memory = MemoryStore(
             home.path / "memory", MemorySearch(memory_index, embedder, memory_cache), audit=accounts.record
         )
-        background = Background(indexer, [at_most_every(_CHORES_SECONDS, memory.forget_expired)])
+        litter = Litter(home.repositories)
+        orders = partial(RebuildOrders(home.path).obey, indexer.rebuild)
+        background = Background(indexer, [orders, litter.sweep, at_most_every(_CHORES_SECONDS, memory.forget_expired)])
         watcher = Watcher(
             home.repositories,
             notice=background.notice,
@@ -155,15 +187,18 @@ def open_runtime(
     return Runtime(
         home=home,
         accounts=accounts,
+        sessions=sessions,
         catalogue=catalogue,
         index=index,
         indexer=indexer,
         library=library,
         writing=writing,
+        filing=filing,
         bases=bases,
         people=People(accounts),
         memory=memory,
         recall=Recall(memory, library),
+        documents=documents,
         embedder=embedder,
         _cache=cache,
         _memory_cache=memory_cache,

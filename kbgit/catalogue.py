@@ -75,6 +75,8 @@ CREATE TABLE problems (
 ) STRICT, WITHOUT ROWID;
 """
 
+TABLES = ("bases", "publications", "commits", "revisions", "items", "item_fields", "problems")
+"""In an order in which rows can be added. All but `bases`, whose key it is, have a column `base`."""
 _JOINED_AT_ONCE = 1000
 
 # What is published now was published, whatever its status was when it was written.
@@ -153,6 +155,27 @@ class Catalogue:
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM bases WHERE key = ?", (str(key),))
         self.add_base(key)
+
+    def adopt(self, key: str, other: Path, entry: str | None) -> bool:
+        """Replace all rows of a base by those in the catalogue at `other`, in one transaction.
+
+        Nothing happens, and the answer is False, unless the base's last log entry is still `entry`.
+        """
+        connection = self._database.connection()
+        connection.execute("ATTACH ? AS other", (str(other),))
+        try:
+            with self._database.transaction() as run:
+                row = run.execute("SELECT entry, alarm FROM bases WHERE key = ?", (key,)).fetchone()
+                if row is None or row["entry"] != entry:
+                    return False
+                run.execute("DELETE FROM bases WHERE key = ?", (key,))
+                for table in TABLES:
+                    named = "key" if table == "bases" else "base"
+                    run.execute(f"INSERT INTO main.{table} SELECT * FROM other.{table} WHERE {named} = ?", (key,))
+                run.execute("UPDATE bases SET alarm = ? WHERE key = ?", (row["alarm"], key))
+                return True
+        finally:
+            connection.execute("DETACH other")
 
     def apply(self, step: Step) -> None:
         """Move a base from its head to the publication's, in one transaction."""
@@ -463,3 +486,13 @@ class Catalogue:
             map(tuple, self._rows("SELECT status, count(*) FROM items WHERE base = ? GROUP BY status", (base,)))
         )
         return counts
+
+    def problem_count(self) -> int:
+        """How many problems there are, in all bases."""
+        return int(self._rows("SELECT count(*) FROM problems", ())[0][0])
+
+    def publications_by_via(self) -> dict[str, int]:
+        """How many publications came which way, in all bases."""
+        return {via.value: 0 for via in Via} | {
+            str(row[0]): int(row[1]) for row in self._rows("SELECT via, count(*) FROM publications GROUP BY via", ())
+        }

@@ -25,6 +25,7 @@ from kbgit.index.contract import Index, IndexedPassage, IndexUpdate
 from kbgit.item import parse_document
 from kbgit.passage import Passage, split_passages
 from kbgit.publish import catch_up
+from kbgit.rebuilding import rebuild_beside
 from kbgit.rows import BaseRow, ItemRow
 from kbgit.store import Repository
 
@@ -177,12 +178,32 @@ class Indexer:
             want = self._catalogue.published(key)
             removed = {item for item, revision in have.items() if want.get(item) != revision}
             added = [item for item, revision in want.items() if have.get(item) != revision]
-            self._apply(base, removed, added)
+            for step in self._steps(base, removed, added):
+                self._index.update(key, step)
         with self._changed:
             self._changed.notify_all()
         return True
 
-    def _apply(self, base: BaseRow, removed: set[str], added: list[str]) -> None:
+    def rebuild(self, key: BaseKey) -> None:
+        """Derive a base's rows and its index from Git anew, beside what answers: that goes on until each is complete.
+
+        Raises `BaseNotFound`; `HistoryRewritten` for a repository without the publication log that it had, of which
+        nothing is derived.
+        """
+        repository = self.repository(key)
+        self._catalogue.add_base(key)
+        rebuild_beside(repository, self._catalogue, key, self._home.path, self._limits)
+        with self._writing:
+            base = self._catalogue.base(str(key))
+            if base.head is not None:
+                published = list(self._catalogue.published(str(key)))
+                self._index.rebuild(str(key), self._steps(base, set(), published))
+        self.synchronise(key)
+        with self._changed:
+            self._changed.notify_all()
+
+    def _steps(self, base: BaseRow, removed: set[str], added: list[str]) -> Iterator[IndexUpdate]:
+        """What brings the index to the base's head: the last step carries it."""
         key = str(base.key)
         repository = self.repository(base.key)
         rows = self._rows(key, added)
@@ -198,12 +219,11 @@ class Indexer:
                     self._progress(Progress(key, "items read", start + first + len(batch), len(rows)))
             is_last = start + _CHUNK >= len(rows)
             gone = removed if start == 0 else set()
-            update = IndexUpdate(
+            yield IndexUpdate(
                 head=base.head if is_last else None,
                 removed=frozenset(gone | {row.item_id for row in chunk}),
                 added=passages,
             )
-            self._index.update(key, update)
             done += len(chunk)
             self._progress(Progress(key, "items indexed", done, len(rows)))
 
@@ -336,6 +356,12 @@ class Background:
         with self._wake:
             self._noticed.add(key)
             self._wake.notify_all()
+
+    @property
+    def waiting(self) -> int:
+        """How many noticed bases are not looked at yet."""
+        with self._wake:
+            return len(self._noticed)
 
     def request_sweep(self) -> None:
         """Look at every base."""

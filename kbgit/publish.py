@@ -27,7 +27,7 @@ from kbgit.rows import BaseRow, Publication, Step
 from kbgit.store import Commit, Repository
 from kbgit.store.repository import PUBLICATION_LOG, is_sha
 
-_OUTBOX = "kbgit-outbox"
+OUTBOX = "kbgit-outbox"
 _LOCK = "kbgit-lock"
 _LOCK_SECONDS = 60.0
 Clock = Callable[[], float]
@@ -63,7 +63,7 @@ def base_lock(repository: Repository, seconds: float = _LOCK_SECONDS) -> Iterato
 
 def announce(repository: Repository, announcement: Announcement) -> None:
     """Note an admitted step in the outbox, durably, before Git makes it."""
-    outbox = repository.path / _OUTBOX
+    outbox = repository.path / OUTBOX
     outbox.mkdir(exist_ok=True)
     draft = outbox / f".{announcement.new}.{os.getpid()}"
     record = {
@@ -83,7 +83,7 @@ def announce(repository: Repository, announcement: Announcement) -> None:
 def _announced(repository: Repository) -> dict[str, Announcement]:
     """The outbox by new head. An unreadable record is no announcement: its head will be published as `unknown`."""
     found = {}
-    outbox = repository.path / _OUTBOX
+    outbox = repository.path / OUTBOX
     for path in outbox.iterdir() if outbox.is_dir() else ():
         if not is_sha(path.name):
             continue
@@ -99,7 +99,7 @@ def _announced(repository: Repository) -> dict[str, Announcement]:
 
 def _clear_outbox(repository: Repository, kept: float) -> None:
     """Drop records older than `kept` (seconds since the epoch): the pushes they announced are published or failed."""
-    for path in (repository.path / _OUTBOX).glob("*"):
+    for path in (repository.path / OUTBOX).glob("*"):
         try:
             if path.stat().st_mtime < kept:
                 path.unlink()
@@ -120,7 +120,7 @@ def catch_up(
     Raises `HistoryRewritten` (and keeps what is published) when the branch no longer contains what was published.
     """
     head = repository.head()
-    if head is not None and head == base.head and not base.alarm and not (repository.path / _OUTBOX / head).exists():
+    if head is not None and head == base.head and not base.alarm and not (repository.path / OUTBOX / head).exists():
         return base
     with base_lock(repository):
         started = clock()
@@ -141,7 +141,7 @@ def catch_up(
         # Announcements made since `started` may belong to a push that Git has not finished yet.
         _clear_outbox(repository, started - 3600)
         if base.head is not None:
-            (repository.path / _OUTBOX / base.head).unlink(missing_ok=True)
+            (repository.path / OUTBOX / base.head).unlink(missing_ok=True)
         if base.alarm:
             catalogue.raise_alarm(str(base.key), "")  # whatever it was, the branch shows what is published
             base = replace(base, alarm="")
@@ -155,7 +155,7 @@ def _follows(entry: Commit, previous: Commit | None) -> bool:
 def logged_head(repository: Repository) -> str | None:
     """The head that was published last, whatever the branch shows now; None before the first publication."""
     entry = repository.ref(PUBLICATION_LOG)
-    return _head_of(next(repository.commits([entry]))) if entry else None
+    return head_of(next(repository.commits([entry]))) if entry else None
 
 
 def _log_new_heads(repository: Repository, catalogue: Catalogue, base: BaseRow, clock: Clock) -> None:
@@ -213,19 +213,21 @@ def _entry_message(step: Announcement) -> str:
     )
 
 
-def _trailers(entry: Commit) -> dict[str, str]:
+def trailers_of(entry: Commit) -> dict[str, str]:
+    """What an entry of the publication log says: `Kbgit-Head` and such."""
     rows = (line.partition(": ") for line in entry.message.splitlines() if line.startswith("Kbgit-"))
     return {name: value for name, _, value in rows}
 
 
-def _head_of(entry: Commit) -> str:
+def head_of(entry: Commit) -> str:
+    """The head that an entry of the publication log published."""
     return entry.parents[-1]
 
 
 def _apply(repository: Repository, catalogue: Catalogue, base: BaseRow, entry: Commit, limits: Limits) -> BaseRow:
     """Apply one log entry to the catalogue."""
-    key, head = str(base.key), _head_of(entry)
-    trailers = _trailers(entry)
+    key, head = str(base.key), head_of(entry)
+    trailers = trailers_of(entry)
     publication = Publication(
         number=catalogue.publication_count(key) + 1,
         entry=entry.sha,
@@ -261,6 +263,27 @@ def _apply(repository: Repository, catalogue: Catalogue, base: BaseRow, entry: C
     )
     catalogue.apply(step)
     return catalogue.base(key)
+
+
+def replay(
+    repository: Repository,
+    catalogue: Catalogue,
+    base: BaseRow,
+    limits: Limits,
+    *,
+    until: str | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> BaseRow:
+    """Apply the log entries that `catalogue` lacks, the last of them `until` (None: all). Nothing is written to Git.
+
+    For a catalogue that nobody else writes. Raises `GitFailure`.
+    """
+    for entry in repository.log_entries(after=base.entry):
+        progress(f"{base.key}: cataloguing {entry.sha[:10]}")
+        base = _apply(repository, catalogue, base, entry, limits)
+        if entry.sha == until:
+            break
+    return base
 
 
 def rebuild(

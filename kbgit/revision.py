@@ -56,4 +56,4 @@ def rfc3339(seconds: int) -> str:
         moment = datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):  # a commit may claim any date
         moment = datetime.fromtimestamp(0, UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"  # strftime leaves zeros of a year out

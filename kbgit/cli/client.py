@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
+from pathlib import Path
 from typing import Protocol, Self
 
 from kbgit.base import BaseKey
@@ -90,6 +91,10 @@ class Client(Protocol):
         """How things stand."""
         ...
 
+    def health(self) -> Json:
+        """Ready, or degraded and why."""
+        ...
+
     def items(self, key: BaseKey, status: str | None, prefix: str, cursor: str | None, limit: int) -> Json:
         """A page of a base's items."""
         ...
@@ -108,6 +113,33 @@ class Client(Protocol):
 
     def delete_item(self, item_id: str, base: str | None, expected: str | None) -> Json:
         """Remove an item's file."""
+        ...
+
+    def import_files(self, key: BaseKey, files: Sequence[tuple[str, bytes]], options: Json) -> Json:
+        """Make items of files, (name, content) each; `options` may hold `folder`, `status`, `replace` and `dry_run`."""
+        ...
+
+    def file_types(self) -> Json:
+        """Which files can come in, and how large they may be."""
+        ...
+
+    most_import_bytes: int
+    """What the files of one such call should hold together."""
+
+    def upload_document(self, key: BaseKey, file: Path, name: str, folder: str, *, replace: bool) -> Json:
+        """Send a document, which the server extracts. Raises `HomeProblem` where there is no server."""
+        ...
+
+    def documents(self, base: str | None, state: str | None, cursor: str | None, limit: int) -> Json:
+        """A page of documents."""
+        ...
+
+    def document(self, document_id: str) -> Json:
+        """One document."""
+        ...
+
+    def move_document(self, document_id: str, verb: str) -> Json:
+        """`cancel` or `retry` a document."""
         ...
 
     def create_base(self, key: BaseKey, settings: Json) -> Json:

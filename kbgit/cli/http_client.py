@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse
+from pathlib import Path
 from typing import IO, Any
 
 from kbgit.base import BaseKey
@@ -23,6 +26,7 @@ _CHUNK = 1 << 16
 _PAGE = "200"
 _KNOWLEDGE = "/api/v1/knowledge"
 _MEMORY = "/api/v1/memory"
+_DOCUMENTS = "/api/v1/documents"
 
 
 class HttpClient:
@@ -68,6 +72,10 @@ class HttpClient:
     def status(self) -> Json:
         """GET /api/v1/status."""
         return self._ask("GET", "/api/v1/status")
+
+    def health(self) -> Json:
+        """GET /healthz."""
+        return self._ask("GET", "/healthz")
 
     # What agents ask
 
@@ -126,6 +134,37 @@ class HttpClient:
         """DELETE /api/v1/knowledge/item."""
         asked = {"id": item_id, "base": base, "expected_revision": expected}
         return self._ask("DELETE", f"{_KNOWLEDGE}/item", asked)
+
+    # Files and documents
+
+    most_import_bytes = 1 << 20  # in base64 and JSON it stays below the usual limit of a request
+
+    def import_files(self, key: BaseKey, files: Sequence[tuple[str, bytes]], options: Json) -> Json:
+        """POST /api/v1/bases/<space>/<slug>/files."""
+        listed = [{"name": name, "content": base64.b64encode(content).decode()} for name, content in files]
+        return self._ask("POST", f"{_base(key)}/files", body={"files": listed, **options})
+
+    def file_types(self) -> Json:
+        """GET /api/v1/file-types."""
+        return self._ask("GET", "/api/v1/file-types")
+
+    def upload_document(self, key: BaseKey, file: Path, name: str, folder: str, *, replace: bool) -> Json:
+        """POST /api/v1/bases/<space>/<slug>/documents."""
+        asked = {"name": name, "folder": folder or None, "replace": "true" if replace else None}
+        with file.open("rb") as content:
+            return self._ask("POST", f"{_base(key)}/documents", asked, content)
+
+    def documents(self, base: str | None, state: str | None, cursor: str | None, limit: int) -> Json:
+        """GET /api/v1/documents."""
+        return self._ask("GET", _DOCUMENTS, {"base": base, "state": state, "cursor": cursor, "limit": str(limit)})
+
+    def document(self, document_id: str) -> Json:
+        """GET /api/v1/documents/<id>."""
+        return self._ask("GET", f"{_DOCUMENTS}/{_quoted(document_id)}")
+
+    def move_document(self, document_id: str, verb: str) -> Json:
+        """POST /api/v1/documents/<id>/<verb>."""
+        return self._ask("POST", f"{_DOCUMENTS}/{_quoted(document_id)}/{verb}")
 
     # Bases
 
@@ -213,7 +252,9 @@ class HttpClient:
 
     # The one way to the server
 
-    def _ask(self, method: str, path: str, parameters: Parameters | None = None, body: Json | None = None) -> Json:
+    def _ask(
+        self, method: str, path: str, parameters: Parameters | None = None, body: Json | IO[bytes] | None = None
+    ) -> Json:
         with self._answer(method, path, parameters or {}, body) as answer:
             found = _json_object(answer)
         if found is None:
@@ -232,17 +273,22 @@ class HttpClient:
                 return {name: rows}
 
     @contextmanager
-    def _answer(self, method: str, path: str, parameters: Parameters, body: Json | None) -> Iterator[HTTPResponse]:
+    def _answer(
+        self, method: str, path: str, parameters: Parameters, body: Json | IO[bytes] | None
+    ) -> Iterator[HTTPResponse]:
         """The server's answer, to be read within the context: whatever happens on the way is translated."""
         query = urllib.parse.urlencode({name: value for name, value in parameters.items() if value is not None})
         request = urllib.request.Request(
             f"{self._url}{path}?{query}" if query else f"{self._url}{path}",
-            data=None if body is None else json.dumps(body).encode(),
+            data=json.dumps(body).encode() if isinstance(body, dict) else body,
             headers={"Authorization": f"Bearer {self._token}", "Accept": "application/json"},
             method=method,
         )
-        if body is not None:
+        if isinstance(body, dict):
             request.add_header("Content-Type", "application/json")
+        elif body is not None:
+            request.add_header("Content-Type", "application/octet-stream")
+            request.add_header("Content-Length", str(os.fstat(body.fileno()).st_size))
         try:
             with self._opener.open(request, timeout=_ANSWER_SECONDS) as answer:
                 yield answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from kbgit.access import Principal
 from kbgit.assemble import Runtime, open_runtime
@@ -11,7 +12,7 @@ from kbgit.base import Admission, BaseKey, BaseStatus
 from kbgit.cli import terminal
 from kbgit.cli.homes import owner_of
 from kbgit.cli.http_client import Json
-from kbgit.errors import EmbeddingFailure, KbgitError
+from kbgit.errors import EmbeddingFailure, HomeProblem, KbgitError
 from kbgit.home import Home
 from kbgit.importing import BaseOptions
 from kbgit.indexer import Progress
@@ -20,8 +21,8 @@ from kbgit.library import Draft, SearchRequest
 from kbgit.mcp.calls import Agent, Calls
 from kbgit.mcp.contract import contract
 from kbgit.memory import MemoryKind
-from kbgit.publish import rebuild
 from kbgit.revision import Via
+from kbgit.web.health import Health
 
 _ITEM_VERBS = {
     "publish": ItemStatus.PUBLISHED,
@@ -72,24 +73,12 @@ class HomeClient:
         problems: dict[BaseKey, str] = {}
         for key in keys:
             try:
-                if full:
-                    self._forget(key)
-                self._runtime.indexer.synchronise(key)
+                (self._runtime.indexer.rebuild if full else self._runtime.indexer.synchronise)(key)
             except KbgitError as error:
                 problems[key] = error.message
         self._embed()
         self._progress.wipe()
         return problems
-
-    def _forget(self, key: BaseKey) -> None:
-        """Derive a base's rows anew, and drop its index."""
-        runtime = self._runtime
-        runtime.catalogue.add_base(key)
-        base = runtime.catalogue.base(str(key))
-        rebuild(
-            runtime.indexer.repository(key), runtime.catalogue, base, runtime.home.limits, progress=self._progress.tell
-        )
-        runtime.index.drop(str(key))
 
     def _embed(self) -> None:
         """Give every passage its vector. Says so where the model cannot be used."""
@@ -134,6 +123,10 @@ class HomeClient:
     def status(self) -> Json:
         """As the API's."""
         return self._runtime.library.status(self._caller).as_json()
+
+    def health(self) -> Json:
+        """As the API's, of a server that would run now."""
+        return Health(self._runtime).as_json()
 
     # What agents ask
 
@@ -212,6 +205,43 @@ class HomeClient:
         return self._runtime.writing.delete(
             item_id, self._caller, base=base, expected_revision=expected, via=Via.API
         ).as_json()
+
+    # Files, and documents, which wait for a server to extract them
+
+    most_import_bytes = 16 << 20
+
+    def import_files(self, key: BaseKey, files: Sequence[tuple[str, bytes]], options: Json) -> Json:
+        """As the API's."""
+        return self._runtime.filing.import_files(
+            *(str(key), self._caller, files),
+            folder=options.get("folder", ""),
+            status=ItemStatus(options.get("status", ItemStatus.DRAFT)),
+            replace=options.get("replace", False),
+            dry_run=options.get("dry_run", False),
+        ).as_json()
+
+    def file_types(self) -> Json:
+        """As the API's."""
+        return self._runtime.documents.file_types()
+
+    def upload_document(self, key: BaseKey, file: Path, name: str, folder: str, *, replace: bool) -> Json:
+        """Not without a server. Raises `HomeProblem`."""
+        raise HomeProblem("documents are extracted by a server: start `kbgit serve`, then import them again")
+
+    def documents(self, base: str | None, state: str | None, cursor: str | None, limit: int) -> Json:
+        """As the API's."""
+        page = self._runtime.documents.documents(self._caller, base=base, state=state, cursor=cursor, limit=limit)
+        return page.as_json()
+
+    def document(self, document_id: str) -> Json:
+        """As the API's."""
+        return self._runtime.documents.document(document_id, self._caller).as_json()
+
+    def move_document(self, document_id: str, verb: str) -> Json:
+        """As the API's."""
+        documents = self._runtime.documents
+        move = {"cancel": documents.cancel, "retry": documents.retry}[verb]
+        return move(document_id, self._caller).as_json()
 
     # Bases, administered by the operator of the home
 

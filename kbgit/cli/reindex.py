@@ -10,30 +10,32 @@ import click
 from kbgit.base import BaseKey
 from kbgit.cli import terminal
 from kbgit.cli.base_names import base_key
-from kbgit.cli.client import Client, RunningServer, server_client, server_or_home
+from kbgit.cli.client import Client, RunningServer, running_server, server_client, server_or_home
 from kbgit.cli.errors import TROUBLE
 from kbgit.cli.homes import home_of
 from kbgit.cli.http_client import Json
 from kbgit.cli.options import home_option, json_option, pass_session
 from kbgit.cli.output import answer
 from kbgit.cli.session import Session
-from kbgit.errors import HomeLocked
+from kbgit.errors import HomeProblem
+from kbgit.home import Home
+from kbgit.rebuilding import RebuildOrders
 
 _POLL_SECONDS = 0.2
 
 
 @click.command(short_help="Bring the index up to date, or build it anew.")
 @click.argument("bases", nargs=-1, metavar="[BASE]…")
-@click.option("--full", "--force", "full", is_flag=True, help="Forget what was derived, and derive it from Git again.")
+@click.option("--full", "--force", "full", is_flag=True, help="Derive everything from Git anew.")
 @home_option
 @json_option
 @pass_session
 def reindex(session: Session, bases: Sequence[str], full: bool, as_json: bool) -> None:
     """Bring the index of the given bases (default: all) to what is published, every passage with its vector.
 
-    With --full the catalogue and the index of these bases are thrown away and derived from Git anew; vectors of
-    passages that stay the same are kept. A running server does the first by itself, so the command only waits for it;
-    the second needs the server to be stopped, because one process at a time owns the index.
+    With --full the catalogue and the index of these bases are derived from Git anew; vectors of passages that stay the
+    same are kept. What was there goes on answering until the new is complete, and changes places with it at once. A
+    running server does the work, by itself or as this command orders it, and the command waits for it.
 
     \b
     Examples:
@@ -47,23 +49,41 @@ def reindex(session: Session, bases: Sequence[str], full: bool, as_json: bool) -
         with reached as opened:
             problems = opened.bring_to_head(keys, full=full)
             rows = _rows(opened.status(), keys, problems)
-    elif full:
-        raise HomeLocked(
-            f"the server at {reached.url} (process {reached.pid}) owns the index; stop it, run this again, then start it",
-            {"pid": reached.pid, "url": reached.url},
-        )
     else:
-        rows = _await_server(server_client(home, reached), keys)
+        problems = rebuild_by_server(home, keys) if full else {}
+        rows = _await_server(server_client(home, reached), keys, problems)
     answer({"type": "reindexed", "full": full, "bases": rows}, map(_line, rows), as_json=as_json)
     if any(row["problem"] for row in rows):
         raise click.exceptions.Exit(TROUBLE)
 
 
-def _await_server(client: Client, keys: Sequence[BaseKey]) -> list[Json]:
+def rebuild_by_server(home: Home, keys: Sequence[BaseKey]) -> dict[BaseKey, str]:
+    """Have the home's server derive these bases anew, and wait for it. Returns what is wrong with which.
+
+    Raises `HomeProblem` if the server ends meanwhile.
+    """
+    orders = RebuildOrders(home.path)
+    waiting = {orders.place(key): key for key in keys}
+    problems: dict[BaseKey, str] = {}
+    progress = terminal.ProgressLine()
+    while waiting:
+        for order in list(waiting):
+            if (problem := orders.answer(order)) is not None:
+                key = waiting.pop(order)
+                problems |= {key: problem} if problem else {}
+        progress.count("bases derived anew", len(keys) - len(waiting), len(keys))
+        if waiting and running_server(home) is None:
+            raise HomeProblem("the server ended before it had derived everything anew; run this again")
+        time.sleep(_POLL_SECONDS)
+    progress.wipe()
+    return problems
+
+
+def _await_server(client: Client, keys: Sequence[BaseKey], problems: Mapping[BaseKey, str]) -> list[Json]:
     """Wait until the server has done what it does anyway; a base with an alarm is not waited for."""
     progress = terminal.ProgressLine()
     while True:
-        rows = _rows(client.status(), keys, {})
+        rows = _rows(client.status(), keys, problems)
         if all(row["problem"] or row["done"] for row in rows):
             progress.wipe()
             return rows

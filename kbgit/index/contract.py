@@ -167,6 +167,12 @@ class Index(Protocol):
         """Apply one step, durably, then stamp its head. Raises `IndexFailure`; then the old state still answers."""
         ...
 
+    def rebuild(self, base: str, updates: Iterable[IndexUpdate]) -> None:
+        """Build `base` anew from nothing by `updates`, of which the last has a head. Until that is complete, everything
+        answers from what was there, and so it stays if this raises; then all changes at once. Vectors that are known are
+        kept. Whoever calls this lets nobody `update` the base meanwhile."""
+        ...
+
     def pending_vectors(self, base: str, limit: int) -> PendingVectors:
         """At most `limit` passages without vector, the most recently indexed first."""
         ...

@@ -324,13 +324,11 @@ class _BaseIndex:
             generation = self._shown()
             if generation is None:
                 generation = self._current = self._begin(1)
-            head = update.head or generation.lexical.snapshot().head
             try:
-                generation.lexical.apply(update.removed, update.added, head)
+                generation.apply(update)
             except IndexDamaged as problem:
                 self._give_up(generation, problem)
                 raise
-            generation.changed([passage.vector_key for passage in update.added])
             if generation is self._building and update.head is not None:
                 self._switch(generation)
             with suppress(IndexFailure):  # what has no use any more does no harm; the next update tries again
@@ -341,8 +339,7 @@ class _BaseIndex:
         built = self._begin(self._current.number + 1 if self._current else 1)
         try:
             for update in updates:
-                built.lexical.apply(update.removed, update.added, update.head or built.lexical.snapshot().head)
-                built.changed([passage.vector_key for passage in update.added])
+                built.apply(update)
             with suppress(IndexFailure):  # what is missing yet is embedded as ever
                 built.fill()
                 built.take_vectors(self._current)

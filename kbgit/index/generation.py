@@ -15,7 +15,7 @@ import numpy as np
 
 from kbgit.embedding.cache import VectorCache
 from kbgit.errors import IndexDamaged, IndexFailure
-from kbgit.index.contract import BaseState, Floats, Integers
+from kbgit.index.contract import BaseState, Floats, IndexUpdate, Integers
 from kbgit.index.lexical import LexicalIndex, Segment, Snapshot
 from kbgit.index.vector_table import DEFAULT_FLOOR, UNIT_TOLERANCE, Keys, VectorTable, packed
 from kbgit.index.vectors import VectorMemory, VectorStore
@@ -102,6 +102,11 @@ class Generation:
         self._viewing = Lock()
         self.changed([])
 
+    def apply(self, update: IndexUpdate) -> None:
+        """Apply one step to the lexical index, durably. Raises `IndexDamaged`, `IndexFailure`."""
+        self.lexical.apply(update.removed, update.added, update.head or self.lexical.snapshot().head)
+        self.changed([passage.vector_key for passage in update.added])
+
     def changed(self, added: Iterable[str]) -> None:
         """Take note of a new lexical snapshot, in which the passages with the keys `added` are the newest."""
         snapshot = self.lexical.snapshot()
@@ -150,6 +155,12 @@ class Generation:
                 del self._unasked[key]
             known = self.model.cache.get_many(self.model.fingerprint, [key for key in keys if key in self.pending])
             self.add({key: vector for key, vector in known.items() if self.model.can_make(vector)})
+
+    def take_vectors(self, other: Generation | None) -> None:
+        """Give pending passages the vectors that `other` has."""
+        if other is not None and other.vectors is not None:
+            keys = [key for key in self.pending if key in other.vectors]
+            self.add(dict(zip(keys, other.vectors.vectors(keys), strict=True)))
 
     def trim(self) -> None:
         """Remove vectors that no passage has any more."""

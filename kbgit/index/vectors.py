@@ -36,10 +36,10 @@ from kbgit.index.contract import Floats
 from kbgit.index.stamp import STAMP_NAME, Stamp
 from kbgit.index.vector_table import FLOOR_SAMPLE, UNIT_TOLERANCE, VectorTable, cosine_floor, packed
 
-_VERSION = "vectors/1"
+VERSION = "vectors/1"
 _COLLECTION = "vectors"
 _METADATA = {"kind": "passage"}  # Chroma refuses to have none
-_DATABASE = "chroma.sqlite3"
+DATABASE = "chroma.sqlite3"
 _SAVED_GRAPH = "index_metadata.pickle"
 _LARGEST_PAGE = 2000
 _PROBES = 3
@@ -166,7 +166,7 @@ class VectorStore:
             with _translated(self._directory):
                 if self._marks() != self._opened_marks or not (self._directory / STAMP_NAME).exists():
                     # The stamp's head and generation are what its files must agree with: the model, and how many.
-                    Stamp.write(self._directory, _VERSION, self._fingerprint, len(self._keys), self._files(), None)
+                    Stamp.write(self._directory, VERSION, self._fingerprint, len(self._keys), self._files(), None)
 
     def destroy(self) -> None:
         """Remove every file. The store is empty then, and takes no more vectors; tables that were handed out stay valid.
@@ -249,18 +249,18 @@ class VectorStore:
         with _translated(self._directory):
             if not self._directory.is_dir() or not any(self._directory.iterdir()):
                 return None
-            stamp = Stamp.read(self._directory, _VERSION)
+            stamp = Stamp.read(self._directory, VERSION)
             if stamp.head != self._fingerprint:
                 shutil.rmtree(self._directory)
                 return None
             stamp.check(self._directory)
             # Every opening adds a row to this file, so that a CRC cannot tell.
-            if not (self._directory / _DATABASE).is_file():
-                raise IndexDamaged(f"{self._directory / _DATABASE} is missing")
-            with closing(sqlite3.connect(self._directory / _DATABASE)) as database:
+            if not (self._directory / DATABASE).is_file():
+                raise IndexDamaged(f"{self._directory / DATABASE} is missing")
+            with closing(sqlite3.connect(self._directory / DATABASE)) as database:
                 answer = database.execute("PRAGMA quick_check(1)").fetchone()[0]
             if answer != "ok":
-                raise IndexDamaged(f"{self._directory / _DATABASE}: {answer}")
+                raise IndexDamaged(f"{self._directory / DATABASE}: {answer}")
         return stamp
 
     def _read_keys(self, stamped: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,8 @@ class Bases:
         self._index = index
         self._indexer = indexer
         self._writing = writing
+        self.on_purge: Callable[[str], None] = lambda key: None
+        """Told the key of a base that is being erased: whoever keeps something of it beside this erases it too."""
 
     def create(self, key: BaseKey, caller: Principal, options: BaseOptions) -> BaseRow:
         """A new base. Raises `AlreadyExists`, `Forbidden`, `SpaceNotFound`."""
@@ -144,6 +146,7 @@ class Bases:
         """Erase what is left of a base whose deletion has begun."""
         self._catalogue.remove_base(str(key))
         self._index.drop(str(key))  # and with it the cached vectors that no other base needs
+        self.on_purge(str(key))
         shutil.rmtree(doomed_path(self._home, key), ignore_errors=False)
 
     def finish_purges(self) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 
 from kbgit import __version__
 from kbgit.access import Action, Principal, Scope
@@ -32,6 +33,7 @@ from kbgit.library.searching import Searching
 from kbgit.library.sight import Sight
 from kbgit.library.verdict import Verdict
 from kbgit.library.verifying import Verifying
+from kbgit.ranking import Mode
 from kbgit.rows import BaseRow
 
 
@@ -49,6 +51,8 @@ class Library:
         embedder: Embedder | None,
         indexer: Indexer,
     ) -> None:
+        self.on_search: Callable[[Mode, Mode, float], None] = lambda mode, used, seconds: None
+        """Told of each search: the mode that was asked for, the one that answered, and the seconds it took."""
         self._settings = settings
         self._catalogue = catalogue
         self._index = index
@@ -69,7 +73,11 @@ class Library:
     def search(self, request: SearchRequest, caller: Principal | None) -> SearchResponse:
         """A page of current, published items. Raises `BaseNotFound`, `BaseArchived`, `TimedOut`."""
         self._require_runtime(caller)
-        return self._searching.search(request, caller)
+        started = time.perf_counter()
+        found = self._searching.search(request, caller)
+        if request.wait_for is None:  # with it, most of the time is waiting
+            self.on_search(found.mode, found.mode_used, time.perf_counter() - started)
+        return found
 
     def read(
         self, item_id: str, caller: Principal | None, *, revision: str | None = None, base: str | None = None
@@ -193,6 +201,16 @@ class Library:
         following = rows[limit - 1].item_id if len(rows) > limit else None
         return ItemPage(base, summaries, following)
 
+    def item_at(self, key: str, path: str, caller: Principal | None) -> str | None:
+        """The id of the item of a base whose file is at `path`; None for none, and for one the caller may not see."""
+        self._require_runtime(caller)
+        sight = Sight(self._catalogue, caller)
+        base = sight.one(key)
+        for row in self._catalogue.items_at(key, [path]):
+            if row.status is ItemStatus.PUBLISHED or sight.may(Action.READ_DRAFTS, base):
+                return row.item_id
+        return None
+
     def status(self, caller: Principal | None) -> Status:
         """How things stand in the bases the caller may see. Nobody in particular learns the version, and no more."""
         may_see = caller is not None and (caller.operator or Scope.KNOWLEDGE_READ in caller.scopes)
@@ -204,6 +222,7 @@ class Library:
         )
 
     def _base_view(self, sight: Sight, row: BaseRow) -> BaseView:
+        row = self._indexer.seen(row)  # as its branch is: what nobody has noticed yet is not fresh
         key = str(row.key)
         counts = self._catalogue.counts(key)
         sees_drafts = sight.may(Action.READ_DRAFTS, row)

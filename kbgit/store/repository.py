@@ -277,10 +277,10 @@ class Repository:
         if not self.git.succeeds_quietly("cat-file", "-e", EMPTY_TREE):
             self.git.run("hash-object", "-w", "-t", "tree", "--stdin")
         parents = [argument for sha in (previous, head) if sha for argument in ("-p", sha)]
-        identity = {
+        identity = {  # with the @, because Git takes a short number for a date of another form
             f"GIT_{who}_{what}": value
             for who in ("AUTHOR", "COMMITTER")
-            for what, value in (("NAME", "kbgit"), ("EMAIL", "kbgit@localhost"), ("DATE", f"{when} +0000"))
+            for what, value in (("NAME", "kbgit"), ("EMAIL", "kbgit@localhost"), ("DATE", f"@{when} +0000"))
         }
         entry = self.git.run("commit-tree", EMPTY_TREE, *parents, stdin=message.encode(), extra=identity)
         sha = entry.decode().strip()

@@ -1,8 +1,9 @@
 """Markdown as HTML that can run nothing, ask no other host for anything and take over nothing of the page around it.
 
-Whatever a text holds, only the elements and attributes named in `markdown_html` leave: raw HTML, but for a line break, is shown as
-the text it is, links lead to `http`, `https` and `mailto`, to headings of the same text and to items that the caller of `render`
-knows, and pictures are named, not loaded. Ids begin with `ID_PREFIX`, so that no heading can pass for a part of the page.
+Whatever a text holds, only the elements and attributes named in `markdown_html` leave: raw HTML, but for a line break, is
+shown as the text it is, links lead to `http`, `https` and `mailto`, to headings of the same text and to items that the
+caller of `render` knows, and pictures are named, not loaded. Ids begin with `ID_PREFIX`, so that no heading can pass for
+a part of the page.
 
 Every block carries the lines it came from (`data-line` to `data-end`, 1-based and inclusive lines of the canonical content),
 which is what citations count in; the blocks that a citation's lines touch are marked.

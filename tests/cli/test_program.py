@@ -215,7 +215,7 @@ def test_completion_scripts_call_the_program_back(shell: str, kbgit: Kbgit) -> N
 @pytest.mark.parametrize(
     ("typed", "expected"),
     [
-        ("kbgit re", {"read", "recall-context", "resolve", "reindex"}),
+        ("kbgit re", {"read", "recall-context", "resolve", "restore", "reindex"}),
         ("kbgit base im", {"import"}),
         ("kbgit search --mo", {"--mode"}),
         ("kbgit search --mode ", {"hybrid", "rrf", "semantic", "lexical"}),

@@ -262,6 +262,7 @@ TABLE: dict[str, Row] = {
     "base export": Row(of_base, "team:crew/active {bundle} --force", **_ADMIN),
     "base delete": Row(of_base, "team:crew/doomed-{number} --name doomed-{number}", **_ADMIN),
     "item create": Row(of_base, "team:crew/active --file {file} --title 'Owl {number}'", needs=Action.WRITE_ITEMS),
+    "import": Row(of_base, "{file} --base team:crew/active --dry-run", needs=Action.WRITE_ITEMS),
     "item edit": Row(
         of_base, "active-edited --base team:crew/active --title 'Page {number}'", needs=Action.WRITE_ITEMS
     ),
@@ -271,6 +272,10 @@ TABLE: dict[str, Row] = {
     "item restore": _MOVE,
     "item delete": replace(_MOVE, needs=Action.DELETE_ITEMS),
     "item list": Row(of_base, "team:crew/active"),
+    "document list": Row(of_base, "--base team:crew/active", needs=Action.WRITE_ITEMS),
+    "document show": Row(of_all_bases, "doc_unknown", done="1 not_found"),
+    "document cancel": Row(of_all_bases, "doc_unknown", done="1 not_found"),
+    "document retry": Row(of_all_bases, "doc_unknown", done="1 not_found"),
     "space create": Row(of_home, "crew", done="1 already_exists"),
     "space list": Row(of_own_spaces),
     "space show": Row(of_members, "team:crew"),
@@ -306,6 +311,9 @@ LOCAL = {
     "base import": "makes a repository in a home, for its operator",
     "base accept-rewrite": "takes the repository itself in hand, for its operator",
     "reindex": "works on the index of a home, for its operator",
+    "doctor": "reads and mends the files of a home, for its operator",
+    "backup": "reads the files of a home, for its operator",
+    "restore": "makes a home, of which whoever makes it is the operator",
     "settings": "shows the settings of a home, to its operator",
     "hooks install": "writes into a clone or a home, as whoever runs it",
     "check": "reads files of a work tree, before anything is asked of anybody",

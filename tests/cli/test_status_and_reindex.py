@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 import threading
 from pathlib import Path
@@ -66,3 +67,28 @@ def test_a_home_that_another_process_keeps_is_trouble(kbgit: Kbgit, monkeypatch:
         assert "owns the index" in kbgit.run("status", code=3).stderr
     finally:
         lock.release()
+
+
+def test_status_shows_health_documents_disk_and_stores_at_a_glance(published: Published) -> None:
+    shown = published.kbgit.run("status").stdout
+    assert "health       ready" in shown
+    assert "documents    0 queued, 0 extracting, 0 failed" in shown
+    assert re.search(r"disk free    [\d,]+\.\d [MG]B", shown)
+    assert re.search(r"stores       .*\bindex \d+\.\d MB", shown)
+
+
+def test_status_of_a_machine_names_its_server_and_its_stores(published: Published) -> None:
+    alone = published.kbgit.json("status", "--machine")
+    assert alone["server"] is None
+    assert alone["home"]["path"] == str(published.kbgit.home)
+    assert alone["home"]["disk_free_bytes"] > 0
+    assert alone["home"]["store_bytes"]["accounts"] > 0
+    with published.kbgit.server() as url:
+        assert published.kbgit.json("status", "--machine")["server"]["url"] == url
+    assert published.kbgit.json("status")["health"] == {"status": "ok"}
+
+
+def test_status_says_what_degrades(published: Published) -> None:
+    (published.kbgit.home / "hooks" / "pre-receive").chmod(0o644)
+    assert published.kbgit.json("status")["health"] == {"status": "degraded", "reasons": ["hooks changed"]}
+    assert "health       hooks changed" in published.kbgit.run("status").stdout

@@ -74,14 +74,43 @@ def test_a_push_is_found_through_the_server(served: tuple[Kbgit, str], tmp_path:
     assert found["results"][0]["title"] == "Gannet"
 
 
-def test_reindex_waits_for_the_server_and_refuses_to_rebuild_under_it(served: tuple[Kbgit, str]) -> None:
-    kbgit, url = served
+def test_reindex_waits_for_the_server_which_rebuilds_as_it_is_told(served: tuple[Kbgit, str]) -> None:
+    kbgit, _ = served
     rows = kbgit.json("reindex", "handbook")["bases"]
     assert [row["base"] for row in rows] == ["personal:ada/handbook"]
     assert rows[0]["passages"] == rows[0]["vectors"] > 0
-    result = kbgit.run("reindex", "--full", code=3)
-    assert url in result.stderr
-    assert "stop it" in result.stderr
+    before = kbgit.json("search", "rollout")
+    generations = set((kbgit.home / "index").glob("*handbook/*"))
+    assert kbgit.json("reindex", "--full", "handbook")["bases"] == rows
+    assert kbgit.json("search", "rollout") == before
+    assert not generations & set((kbgit.home / "index").glob("*handbook/*")), "nothing was built anew"
+    assert list((kbgit.home / "orders").iterdir()) == []
+
+
+def test_searches_are_answered_as_ever_while_the_server_rebuilds(served: tuple[Kbgit, str]) -> None:
+    kbgit, url = served
+    kbgit.run("reindex")
+    client = HttpClient(url, (kbgit.home / "owner-token").read_text().strip(), is_local=True)
+    asked = {"query": "how do we deploy with rollout", "mode": "hybrid"}
+    due = client.search(asked)
+    assert due["results"]
+    assert due["mode_used"] == "hybrid"
+    answers, stop = [], threading.Event()
+
+    def ask_on() -> None:
+        while not stop.is_set():
+            answers.append(client.search(asked))
+
+    asking = threading.Thread(target=ask_on)
+    asking.start()
+    try:
+        for _ in range(3):
+            kbgit.run("reindex", "--force")
+    finally:
+        stop.set()
+        asking.join()
+    assert len(answers) > 3
+    assert all(answer == due for answer in answers)
 
 
 def test_another_machine_needs_only_the_url_and_a_token(served: tuple[Kbgit, str], tmp_path: Path) -> None:

@@ -186,6 +186,47 @@ def test_the_same_update_twice_is_as_once(index: Index) -> None:
     assert ask(index, "disk").close_to(once)
 
 
+# --- building anew ---------------------------------------------------------------------------------------------------
+
+
+def test_a_rebuild_replaces_everything_at_once_and_keeps_known_vectors(index: Index) -> None:
+    add(index, passage("a", "disk"), passage("b", "fan"))
+    embed(index)
+    before = ask(index, "disk fan")
+
+    def updates() -> Iterator[IndexUpdate]:
+        yield IndexUpdate(None, frozenset(), [passage("a", "disk", revision=TWO)])
+        assert ask(index, "disk fan").close_to(before)
+        assert index.state(ADA) == BaseState(ONE, 2, 2, 2)
+        assert index.items(ADA) == {"a": ONE, "b": ONE}
+        yield IndexUpdate(TWO, frozenset(), [passage("c", "cable", revision=TWO)])
+
+    index.rebuild(ADA, updates())
+    assert index.state(ADA) == BaseState(TWO, 2, 2, 1)
+    assert index.items(ADA) == {"a": TWO, "c": TWO}
+    assert ask(index, "fan").items == set()
+    assert list(index.pending_vectors(ADA, 10).texts.values()) == ["About c\ncable"]
+
+
+def test_a_rebuild_that_fails_changes_nothing(index: Index) -> None:
+    add(index, passage("a", "disk"))
+    before = ask(index, "disk")
+
+    def updates() -> Iterator[IndexUpdate]:
+        yield IndexUpdate(None, frozenset(), [passage("b", "fan")])
+        raise OSError("no space")
+
+    with pytest.raises(OSError, match="no space"):
+        index.rebuild(ADA, updates())
+    assert index.state(ADA) == BaseState(ONE, 1, 1, 0)
+    assert ask(index, "disk").close_to(before)
+
+
+def test_a_base_that_is_not_there_can_be_built(index: Index) -> None:
+    index.rebuild(ADA, [IndexUpdate(ONE, frozenset(), [passage("a", "disk")])])
+    assert index.state(ADA) == BaseState(ONE, 1, 1, 0)
+
+
 # --- changes ---------------------------------------------------------------------------------------------------------
 
 

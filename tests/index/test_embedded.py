@@ -20,6 +20,7 @@ from kbgit.errors import IndexFailure
 from kbgit.index.contract import BaseState, Floats, IndexedPassage, IndexUpdate, Query, Scope
 from kbgit.index.embedded import EmbeddedIndex, directory_name
 from kbgit.index.generation import NEAREST
+from kbgit.index.lexical import LexicalIndex
 
 ADA = "personal:ada/notes"
 WEB = "team:web/handbook"
@@ -128,6 +129,22 @@ def test_a_restart_amid_a_first_indexing_goes_on_from_there(opener: Opener) -> N
     assert again.state(ADA) == BaseState(None, 10, 10, 10)
     again.update(ADA, IndexUpdate(ONE, frozenset(), passages(range(10, 20))))
     assert again.state(ADA) == BaseState(ONE, 20, 20, 10)
+
+
+def test_after_a_crash_before_superfluous_vectors_went_nothing_moves_the_floor(opener: Opener) -> None:
+    index = opener()
+    fill(index, range(30), cache=opener.cache)
+    index.close()
+    # The words move on, and the process dies before the vectors follow.
+    lexical = LexicalIndex(next((opener.directory / directory_name(ADA)).glob("*/lexical")))
+    lexical.apply([f"item{number}" for number in range(20)], [], ONE)
+    lived = opener()
+    floor = lived.score(Query("disk", vector=EMBEDDER.embed_query("disk")), EVERYTHING).cosine_floor
+    lived.close()
+    shutil.rmtree(opener.directory)
+    rebuilt = opener()
+    fill(rebuilt, range(20, 30), cache=opener.cache)
+    assert rebuilt.score(Query("disk", vector=EMBEDDER.embed_query("disk")), EVERYTHING).cosine_floor == floor
 
 
 def test_another_model_keeps_the_words_and_wants_every_vector_anew(opener: Opener) -> None:
