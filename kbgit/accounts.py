@@ -42,9 +42,7 @@ CREATE TABLE audit (
     details TEXT NOT NULL
 ) STRICT;
 """
-_TOKEN_AND_USER = (
-    "SELECT tokens.*, administrator, removed_at FROM tokens JOIN users ON users.name = user WHERE id = ?"
-)
+_TOKEN_AND_USER = "SELECT tokens.*, administrator, removed_at FROM tokens JOIN users ON users.name = user WHERE id = ?"
 _TOKEN = re.compile(r"kbgit_(?P<id>[0-9a-f]{12})_(?P<secret>[A-Za-z0-9_-]{43})")
 _USE_RESOLUTION_SECONDS = 60
 _REFUSAL_SECONDS = 60

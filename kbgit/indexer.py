@@ -19,9 +19,17 @@ from kbgit.catalogue import Catalogue
 from kbgit.embedding.batch import embed_batch
 from kbgit.embedding.cache import VectorCache
 from kbgit.embedding.contract import Embedder, Vectors
-from kbgit.errors import BaseNotFound, EmbeddingFailure, GitFailure, HistoryRewritten, KbgitError, TimedOut
+from kbgit.errors import (
+    BaseNotFound,
+    EmbeddingFailure,
+    GitFailure,
+    HistoryRewritten,
+    IndexFailure,
+    KbgitError,
+    TimedOut,
+)
 from kbgit.home import Home
-from kbgit.index.contract import Index, IndexedPassage, IndexUpdate
+from kbgit.index.contract import BaseState, Index, IndexedPassage, IndexUpdate
 from kbgit.item import parse_document
 from kbgit.passage import Passage, split_passages
 from kbgit.publish import catch_up
@@ -95,6 +103,14 @@ class Indexer:
         """Called when a reader finds a base whose index is behind: whoever owns the index catches up."""
 
     # Publication
+
+    def state(self, key: str) -> BaseState:
+        """What is indexed of a base; of one whose index cannot be read nothing, which spoils no question about the others."""
+        try:
+            return self._index.state(key)
+        except IndexFailure as error:
+            log.error("the index of %s cannot be read: %s", key, error.message)
+            return BaseState(head=None, items=0, passages=0, vectors=0)
 
     def repository(self, key: BaseKey) -> Repository:
         """A base's repository, opened once."""

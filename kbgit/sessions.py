@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from kbgit.errors import HomeProblem
 from kbgit.sqlite import Database
 
 VERSION = 1
@@ -109,10 +110,16 @@ def _opened(path: Path) -> Database:
         found.close()
     except sqlite3.DatabaseError as error:
         if isinstance(error, sqlite3.OperationalError):  # busy, no space, no permission: not the file's fault
-            raise
+            raise _unusable(path, error) from error
+    except OSError as error:
+        raise _unusable(path, error) from error
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
     return _database(path)
+
+
+def _unusable(path: Path, error: Exception) -> HomeProblem:
+    return HomeProblem(f"{path} cannot be used ({error}); mend that, or remove the file: everybody signs in again then")
 
 
 def _database(path: Path) -> Database:

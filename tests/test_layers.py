@@ -32,9 +32,9 @@ LAYERS = {
         *("sqlite", "store", "admission", "rows", "catalogue", "accounts", "history", "publish", "receipt", "home"),
         "sessions",
     ],
-    "derived": ["passage", "analysis", "index", "ranking", "embedding", "indexer", "watch"],
-    "use": ["library", "memory", "importing", "documents", "assemble"],
-    "surfaces": ["cli", "web", "mcp", "hook", "demo"],
+    "derived": ["passage", "analysis", "index", "ranking", "embedding", "rebuilding", "indexer", "watch"],
+    "use": ["library", "memory", "importing", "documents", "assemble", "upkeep"],
+    "surfaces": ["cli", "web", "mcp", "hook", "hook_keeper", "demo"],
 }
 LAYER_OF = {module: number for number, modules in enumerate(LAYERS.values()) for module in modules}
 LONGEST_FILE = 500
@@ -166,4 +166,6 @@ def test_only_entry_points_read_the_environment() -> None:
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Attribute) and ast.unparse(node) in ("os.environ", "os.getenv", "os.environb")
     }
-    assert readers <= {"cli", "web", "mcp", "hook", "demo", "store"}, "`store` hands the environment on to git, cleaned"
+    assert readers <= {"cli", "web", "mcp", "hook", "hook_keeper", "demo", "store"}, (
+        "`store` hands the environment on to git, cleaned"
+    )

@@ -8,8 +8,9 @@ changes nothing by them: they start from a revision that is none, or take a name
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from kbgit.library import Draft
 from kbgit.revision import Via
 from kbgit.web.app import create_app
 from kbgit.web.server import application
+from kbgit.web.session_cookie import CSRF_HEADER, cookie_name
 from tests.web.serving import SERVER_ENVIRONMENT, Client, WorkTree, git_url, running
 
 API = "/api/v1"
@@ -130,7 +132,7 @@ def made(runtime: Runtime, key: BaseKey, status: BaseStatus) -> Place:
 
 @pytest.fixture(scope="module")
 def client(world: World) -> FlaskClient:
-    return create_app(world.runtime).test_client()
+    return create_app(world.runtime).test_client(use_cookies=False)  # each request brings its own
 
 
 # The table
@@ -152,6 +154,7 @@ class Row:
     personal: str | None = None
     hidden: str = "404 base_not_found"
     body: Any = None
+    form: dict[str, str] | None = None
     only: BaseStatus | None = None
     shows: Callable[[Place], str | None] | None = None
 
@@ -210,9 +213,24 @@ def of_token_making(row: Row, caller: Principal, _: Place) -> str:
     return row.done if caller.scopes >= set(MATTERING) and caller.bases is None else "403 forbidden"
 
 
+def of_token_page(row: Row, caller: Principal, _: Place) -> str:
+    """The same, for a token that administers bases, all of them."""
+    return row.done if Scope.BASE_ADMIN in caller.scopes and caller.bases is None else "403 forbidden"
+
+
 def of_token_of_root(row: Row, caller: Principal, _: Place) -> str:
     may = caller.user == "root" or decide(caller, Action.ADMINISTER_HOME, HOME)
     return row.done if may else "404 not_found"
+
+
+def of_new_base(row: Row, caller: Principal, place: Place) -> str:
+    """The form for a new base is for whoever may make one; a token limited to bases makes none."""
+    if Scope.KNOWLEDGE_READ not in caller.scopes:
+        return "403 forbidden"
+    reached = {base.rpartition("/")[0] for base in caller.bases} if caller.bases is not None else {place.key.space}
+    if place.key.space not in caller.roles or place.key.space not in reached:
+        return row.hidden
+    return row.done if decide(caller, Action.ADMINISTER_BASE, Target(place.key.space)) else "403 forbidden"
 
 
 def of_memory(row: Row, caller: Principal, place: Place) -> str:
@@ -259,6 +277,7 @@ def _both(method: str, below: str, query: str, **row: Any) -> dict[tuple[str, st
 TABLE: dict[tuple[str, str], Row] = {
     # Anybody
     ("GET", "/healthz"): Row(anybody, "/healthz"),
+    ("GET", "/metrics"): Row(of_home, "/metrics"),
     ("GET", f"{API}/openapi.json"): Row(anybody, f"{API}/openapi.json"),
     ("GET", f"{API}/status"): Row(anybody, f"{API}/status", **_LISTED),
     # Knowledge
@@ -278,12 +297,34 @@ TABLE: dict[tuple[str, str], Row] = {
         body={"title": "Taken", "locator": "page.md"},
         done="409 already_exists",
     ),
+    ("POST", f"{_BASE}/files"): Row(
+        of_base, f"{API}/bases/{{space}}/{{slug}}/files", needs=Action.WRITE_ITEMS, body={"files": []}
+    ),
     **_both("PATCH", "", "", **_WRITE),
     **_both("POST", "/publish", "", **_WRITE),
     **_both("POST", "/unpublish", "", **_WRITE),
     **_both("POST", "/archive", "", **_WRITE),
     **_both("POST", "/restore", "", **_WRITE),
     **_both("DELETE", "", "expected_revision={zero}", needs=Action.DELETE_ITEMS, done="409 stale_revision", **_UNSEEN),
+    # Documents; without a body nothing is taken in
+    ("POST", f"{_BASE}/documents"): Row(
+        of_base,
+        f"{API}/bases/{{space}}/{{slug}}/documents?name=page.pdf",
+        needs=Action.WRITE_ITEMS,
+        done="400 invalid_request",
+    ),
+    ("GET", f"{API}/documents"): Row(of_base, f"{API}/documents?base={{key}}/{{slug}}", needs=Action.WRITE_ITEMS),
+    ("GET", f"{API}/documents/events"): Row(of_all_bases, f"{API}/documents/events"),
+    ("GET", f"{API}/documents/<document_id>"): Row(
+        of_all_bases, f"{API}/documents/doc_{'0' * 24}", done="404 not_found"
+    ),
+    ("POST", f"{API}/documents/<document_id>/cancel"): Row(
+        of_all_bases, f"{API}/documents/doc_{'0' * 24}/cancel", done="404 not_found"
+    ),
+    ("POST", f"{API}/documents/<document_id>/retry"): Row(
+        of_all_bases, f"{API}/documents/doc_{'0' * 24}/retry", done="404 not_found"
+    ),
+    ("GET", f"{API}/file-types"): Row(anybody, f"{API}/file-types"),
     # Bases
     ("GET", f"{API}/bases"): Row(of_all_bases, f"{API}/bases", **_LISTED),
     ("POST", f"{API}/bases"): Row(
@@ -367,7 +408,124 @@ TABLE: dict[tuple[str, str], Row] = {
     ("GET", f"{API}/audit"): Row(of_log, f"{API}/audit?space={{space}}"),
     ("GET", f"{API}/access"): Row(of_managers, f"{API}/access?user=pat&action=fetch&space={{space}}&base={{slug}}"),
 }
+_UNSEEN_HERE: dict[str, Any] = {"hidden": "404 base_not_found"}  # a page of an item names its base
+_PAGE, _PAGE_OF_ITEM = "/bases/<space>/<slug>", "/bases/<space>/<slug>/{}/<path:item_id>"
+_LINKED: dict[str, Any] = {"shows": lambda place: f'"/bases/{place.fill("{space}/{slug}")}"'}
+# Pages: asked for with a session, not with a token; what is posted is a form.
+TABLE |= {
+    ("GET", "/static/<name>"): Row(anybody, "/static/kbgit.css"),
+    ("GET", "/sign-in"): Row(anybody, "/sign-in", done="303"),
+    ("POST", "/sign-in"): Row(anybody, "/sign-in", form={"token": "none"}, done="401 unauthenticated"),
+    ("POST", "/sign-out"): Row(anybody, "/sign-out", form={}, done="303"),
+    ("GET", "/"): Row(of_all_bases, "/", **_LINKED),
+    ("GET", "/me"): Row(of_all_bases, "/me"),
+    ("GET", "/cite"): Row(
+        of_all_bases, "/cite?reference={cite}", shows=lambda place: place.fill("/items/{item}?revision={page}")
+    ),
+    ("GET", _PAGE): Row(of_base, "/bases/{space}/{slug}"),
+    ("POST", f"{_PAGE}/archive"): Row(
+        of_base, "/bases/{space}/{slug}/archive", form={}, done="400 invalid_request", **_ADMIN
+    ),
+    ("POST", f"{_PAGE}/restore"): Row(
+        of_base, "/bases/{space}/{slug}/restore", form={}, done="400 invalid_request", **_ADMIN
+    ),
+    ("GET", "/spaces/<space>/new-base"): Row(of_new_base, "/spaces/{space}/new-base", hidden="404 space_not_found"),
+    ("POST", "/spaces/<space>/new-base"): Row(
+        of_base,
+        "/spaces/{space}/new-base",
+        form={"slug": "{slug}"},
+        done="409 already_exists",
+        hidden="404 space_not_found",
+        **_ADMIN,
+    ),
+    ("GET", _PAGE_OF_ITEM.format("items")): Row(
+        of_base, "/bases/{space}/{slug}/items/{item}", archived="409 base_archived", **_UNSEEN_HERE
+    ),
+    ("GET", _PAGE_OF_ITEM.format("history")): Row(of_base, "/bases/{space}/{slug}/history/{item}", **_UNSEEN_HERE),
+    ("GET", _PAGE_OF_ITEM.format("compare")): Row(
+        of_base, "/bases/{space}/{slug}/compare/{item}?from={page}&to={page}", **_UNSEEN_HERE
+    ),
+    ("POST", _PAGE_OF_ITEM.format("state")): Row(
+        of_base,
+        "/bases/{space}/{slug}/state/{item}",
+        needs=Action.WRITE_ITEMS,
+        form={"to": "publish", "expected_revision": NOWHERE},
+        done="409 stale_revision",
+        **_UNSEEN_HERE,
+    ),
+    ("POST", _PAGE_OF_ITEM.format("delete")): Row(
+        of_base,
+        "/bases/{space}/{slug}/delete/{item}",
+        needs=Action.DELETE_ITEMS,
+        form={"confirmed": "yes", "expected_revision": NOWHERE},
+        done="409 stale_revision",
+        **_UNSEEN_HERE,
+    ),
+}
+# Pages of writers, of administrators, and of one's own tokens
+_WRITERS: dict[str, Any] = {"needs": Action.WRITE_ITEMS, **_UNSEEN_HERE}
+TABLE |= {
+    ("GET", f"{_PAGE}/new"): Row(of_base, "/bases/{space}/{slug}/new", **_WRITERS),
+    ("POST", f"{_PAGE}/new"): Row(
+        of_base,
+        "/bases/{space}/{slug}/new",
+        form={"text": "# Page", "path": "page"},
+        done="409 already_exists",
+        **_WRITERS,
+    ),
+    ("GET", _PAGE_OF_ITEM.format("edit")): Row(of_base, "/bases/{space}/{slug}/edit/{item}", **_WRITERS),
+    ("POST", _PAGE_OF_ITEM.format("edit")): Row(
+        of_base,
+        "/bases/{space}/{slug}/edit/{item}",
+        form={"text": "# Page", "expected_revision": NOWHERE},
+        done="409 stale_revision",
+        **_WRITERS,
+    ),
+    ("POST", f"{_PAGE}/preview"): Row(of_base, "/bases/{space}/{slug}/preview", body={"text": "# Page"}, **_WRITERS),
+    ("GET", f"{_PAGE}/upload"): Row(of_base, "/bases/{space}/{slug}/upload", **_WRITERS),
+    ("GET", f"{_PAGE}/documents"): Row(of_base, "/bases/{space}/{slug}/documents", **_WRITERS),
+    ("POST", f"{_PAGE}/documents/<document_id>"): Row(
+        of_base,
+        f"/bases/{{space}}/{{slug}}/documents/doc_{'0' * 24}",
+        form={"action": "cancel"},
+        done="404 not_found",
+        **_WRITERS,
+    ),
+    ("GET", "/spaces"): Row(anybody, "/spaces"),
+    ("GET", "/spaces/<space>/members"): Row(of_members, "/spaces/{space}/members"),
+    ("POST", "/spaces/<space>/members"): Row(
+        of_managers, "/spaces/{space}/members", form={"user": "nobody", "role": "viewer"}, done="404 not_found"
+    ),
+    ("POST", "/spaces/<space>/members/remove"): Row(
+        of_managers,
+        "/spaces/{space}/members/remove",
+        form={"user": "nobody"},
+        done="404 not_found",
+        personal="400 invalid_request",
+    ),
+    ("GET", "/audit"): Row(of_log, "/audit?space={space}"),
+    ("GET", "/tokens"): Row(anybody, "/tokens"),
+    ("POST", "/tokens"): Row(
+        of_token_page,
+        "/tokens",
+        form={"name": "made", "scopes": Scope.BASE_ADMIN.value, "reach": "all", "expiry": "7"},
+        done="201",
+    ),
+    ("POST", "/tokens/revoke"): Row(anybody, "/tokens/revoke", form={"token": "none"}, done="400 invalid_request"),
+}
 WITHOUT_A_TOKEN = {("GET", "/healthz"), ("GET", f"{API}/openapi.json"), ("GET", f"{API}/status")}
+WITHOUT_A_SESSION = {("GET", "/static/<name>"), ("GET", "/sign-in"), ("POST", "/sign-in"), ("POST", "/sign-out")}
+
+
+def is_page(route: tuple[str, str]) -> bool:
+    return not route[1].startswith(("/api/", "/healthz", "/metrics"))
+
+
+def without_anything(route: tuple[str, str]) -> str | None:
+    """What is due to somebody without token or session; None where they get what others get."""
+    if route in WITHOUT_A_TOKEN | WITHOUT_A_SESSION:
+        return None
+    return "303" if is_page(route) and route[0] == "GET" else "401 unauthenticated"
 
 
 def routes(world: World) -> set[tuple[str, str]]:
@@ -388,26 +546,46 @@ class Ask:
 
     client: FlaskClient
     spare: str
-    bodies: dict[str, str] = field(default_factory=dict)
+    runtime: Runtime
 
     def __call__(self, route: tuple[str, str], place: Place, token: str | None) -> tuple[str, str]:
         """(status and code of the answer, its text)."""
         row = TABLE[route]
         body = None if row.body is None else json.loads(place.fill(json.dumps(row.body)))
+        form = None if row.form is None else {name: place.fill(value) for name, value in row.form.items()}
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        if is_page(route) and token:
+            headers = self.session_of(token)
         answer = self.client.open(
             place.fill(row.address.replace("{spare}", self.spare)),
             method=route[0],
             json=body,
-            headers={"Authorization": f"Bearer {token}"} if token else {},
+            data=form,
+            headers=headers,
         )
         text = answer.get_data().decode("utf-8", "replace")
-        code = json.loads(text)["error"]["code"] if answer.status_code >= 400 else ""
+        code = _code_of(text) if answer.status_code >= 400 else ""
         return f"{answer.status_code} {code}".strip(), text
+
+    def session_of(self, token: str) -> dict[str, str]:
+        """What a browser sends that was signed in with this token, and asked by one of our pages."""
+        text = self.runtime.sessions.begin(token.split("_")[1])
+        session = self.runtime.sessions.find(text)
+        assert session is not None
+        return {"Cookie": f"{cookie_name(self.runtime.home.settings)}={text}", CSRF_HEADER: session.csrf}
+
+
+def _code_of(text: str) -> str:
+    if text.startswith("{"):
+        return str(json.loads(text)["error"]["code"])
+    shown = re.search('<code class="error-code">(\\w+)</code>', text)
+    return shown[1] if shown else "without a code"
 
 
 @pytest.fixture(scope="module")
 def ask(world: World, client: FlaskClient) -> Ask:
-    return Ask(client, world.runtime.accounts.add_token("root", "spare", {Scope.KNOWLEDGE_READ}, "test")[0].id)
+    spare = world.runtime.accounts.add_token("root", "spare", {Scope.KNOWLEDGE_READ}, "test")[0].id
+    return Ask(client, spare, world.runtime)
 
 
 @pytest.mark.parametrize("route", TABLE, ids=lambda route: " ".join(route))
@@ -431,7 +609,8 @@ def test_each_caller_gets_the_answer_that_is_due(route: tuple[str, str], world: 
                 may_see = bool(decide(caller, Action.READ_PUBLISHED, place.target))
                 if (shown in text) != may_see:
                     wrong.append(f"{who}: {place.key} is {'not ' * may_see}shown")
-        if route not in WITHOUT_A_TOKEN and (given := ask(route, place, None)[0]) != "401 unauthenticated":
+        due_to_nobody = without_anything(route)
+        if due_to_nobody is not None and (given := ask(route, place, None)[0]) != due_to_nobody:
             wrong.append(f"without a token: {given}")
     assert wrong == []
     assert allowed

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kbgit.errors import HomeProblem
 from kbgit.sessions import Sessions
 
 HOUR = 3600.0
@@ -129,3 +130,10 @@ def test_a_token_has_a_bounded_number_of_sessions(sessions: Sessions, clock: Clo
     alive = [text for text in texts if sessions.find(text) is not None]
     assert alive == texts[-50:]
     assert sessions.find(other) is not None
+
+
+def test_a_file_that_may_not_be_opened_is_named_with_its_mend(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.sqlite"
+    path.mkdir()
+    with pytest.raises(HomeProblem, match="cannot be used"):
+        Sessions(path)

@@ -49,7 +49,9 @@ class Program(LazyGroup):
         "memory": Entry("kbgit.cli.memory:memory", "Remember, list, forget and export records."),
         "mcp": Entry("kbgit.cli.mcp:mcp", "Serve an agent over standard input and output (MCP)."),
         "connect": Entry("kbgit.cli.connect:connect", "Print what connects an agent's client to kbgit."),
-        "status": Entry("kbgit.cli.status:status", "Show how things stand: server, bases, index, alarms, documents, disk."),
+        "status": Entry(
+            "kbgit.cli.status:status", "Show how things stand: server, bases, index, alarms, documents, disk."
+        ),
         "reindex": Entry("kbgit.cli.reindex:reindex", "Bring the index up to date, or build it anew."),
         "doctor": Entry("kbgit.cli.doctor:doctor", "Explain what is wrong with a home, and mend what is derived."),
         "backup": Entry("kbgit.cli.backup:backup", "Write a backup of a home, or verify one."),

@@ -292,8 +292,9 @@ def status(found: Json, origin: str) -> Iterator[str]:
         "health": ", ".join(found["health"].get("reasons", [])) or "ready",
         "model": found["embedder"] + (f" ({found['embedding_problem']})" if found["embedding_problem"] else ""),
         "fresh": "yes" if found["fresh"] else "no, see below",
-        "documents": ", ".join(f"{count} {state}" for state, count in found["documents"].items()),
     }
+    if found["documents"] is not None:
+        facts["documents"] = ", ".join(f"{count} {state}" for state, count in found["documents"].items())
     if "home" in found:
         facts["disk free"] = megabytes(found["home"]["disk_free_bytes"])
         sizes = sorted(found["home"]["store_bytes"].items(), key=lambda entry: -entry[1])

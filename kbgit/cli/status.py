@@ -15,6 +15,7 @@ from kbgit.cli.options import json_option, library_options, pass_session
 from kbgit.cli.output import answer
 from kbgit.cli.session import Session
 from kbgit.documents.contract import State
+from kbgit.errors import Forbidden
 
 _SHOWN = (State.QUEUED, State.EXTRACTING, State.FAILED)
 _PAGE = 200
@@ -47,8 +48,15 @@ def status(session: Session, check: bool, machine: bool, as_json: bool) -> None:
         raise click.exceptions.Exit(NO)
 
 
-def _documents(client: Client) -> Json:
-    """How many documents wait, are extracted and failed, of those that the caller may see."""
+def _documents(client: Client) -> Json | None:
+    """How many documents wait, are extracted and failed, of those that the caller may see; None for who may see none."""
+    try:
+        return _counted(client)
+    except Forbidden:  # the token is for something else
+        return None
+
+
+def _counted(client: Client) -> Json:
     counts = {}
     for state in _SHOWN:
         counts[state.value], cursor = 0, None

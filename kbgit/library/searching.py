@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
@@ -18,8 +17,8 @@ from kbgit.catalogue import Catalogue
 from kbgit.citation import Citation
 from kbgit.config import Settings
 from kbgit.embedding.contract import Embedder, Vectors
-from kbgit.errors import BaseArchived, EmbeddingFailure, IndexFailure, TimedOut
-from kbgit.index.contract import BaseState, Index, IndexedPassage, Query, Scope, Scores
+from kbgit.errors import BaseArchived, EmbeddingFailure, TimedOut
+from kbgit.index.contract import Index, IndexedPassage, Query, Scope, Scores
 from kbgit.indexer import Indexer
 from kbgit.item import parse_document
 from kbgit.library.answers import Freshness, PassageHit, SearchResponse, SearchResult
@@ -33,8 +32,6 @@ from kbgit.rows import BaseRow, CurrentItem
 _MORE_PASSAGES = 3
 _WINDOW = 12  # candidates confirmed together: a page of ten and one more, with a little room
 _REMEMBERED_QUERIES = 512
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +113,7 @@ class Searching:
             key = str(base.key)
             position = self._catalogue.commit_position(key, commit)
             if position is not None:
-                indexed = self._state(key).head
+                indexed = self._indexer.state(key).head
                 reached = self._catalogue.commit_position(key, indexed) if indexed else None
                 return reached is not None and reached >= position
         return False
@@ -134,7 +131,7 @@ class Searching:
             return None, None
         if self._embedder is None:
             return None, self._indexer.embedding_problem or "no embedder is configured"
-        if not any(self._state(str(base.key)).vectors for base in bases):
+        if not any(self._indexer.state(str(base.key)).vectors for base in bases):
             return None, "no passage searched has a vector yet"
         if not request.query.strip():
             return None, "the query is empty"
@@ -235,18 +232,10 @@ class Searching:
         slugs = Counter(base.key.slug for base in bases)
         found = {}
         for base in bases:
-            state = self._state(str(base.key))
+            state = self._indexer.state(str(base.key))
             name = base.key.slug if slugs[base.key.slug] == 1 else str(base.key)
             found[name] = Freshness(base.head, state.head, state.passages, state.vectors, base.alarm)
         return found
-
-    def _state(self, key: str) -> BaseState:
-        """What is indexed of a base; of one whose index cannot be read nothing, which spoils no search of the others."""
-        try:
-            return self._index.state(key)
-        except IndexFailure as error:
-            log.error("the index of %s cannot be read: %s", key, error.message)
-            return BaseState(head=None, items=0, passages=0, vectors=0)
 
 
 def _refuse_archived(request: SearchRequest, bases: Sequence[BaseRow]) -> None:

@@ -17,7 +17,13 @@ from pathlib import Path
 LOCK_SECONDS = 60.0
 OBJECT_SECONDS = 7200.0  # twice what an exchange over HTTP may take
 _LOCKS = ("HEAD.lock", "packed-refs.lock", "config.lock", "refs/**/*.lock")
-_TEMPORARY = ("objects/tmp_*", "objects/pack/tmp_*", "objects/[0-9a-f][0-9a-f]/tmp_*", "fast_import_crash_*")
+_TEMPORARY = (
+    "objects/tmp_*",
+    "objects/pack/tmp_*",
+    "objects/[0-9a-f][0-9a-f]/tmp_*",
+    "fast_import_crash_*",
+    "objects/**/*.lock",
+)
 _Mark = tuple[int, int, int]
 _Seen = dict[Path, tuple[_Mark, float]]
 

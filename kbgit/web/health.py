@@ -83,7 +83,7 @@ class Health:
         """The bases whose index is behind their published head."""
         found = []
         for row in self._runtime.catalogue.bases():
-            if row.head is not None and self._runtime.index.state(str(row.key)).head != row.head:
+            if row.head is not None and self._runtime.indexer.state(str(row.key)).head != row.head:
                 # What was published while no server ran has been waiting for this one since it began.
                 since = max(row.published_at or 0, self._began)
                 found.append(BaseLag(str(row.key), max(0.0, self._clock() - since)))

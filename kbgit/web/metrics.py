@@ -121,7 +121,7 @@ class _State(Collector):
 
     def _bases(self) -> Iterator[Metric]:
         rows = self._runtime.catalogue.bases()
-        states = [self._runtime.index.state(str(row.key)) for row in rows]
+        states = [self._runtime.indexer.state(str(row.key)) for row in rows]
         counts = {status.value: sum(row.settings.status is status for row in rows) for status in BaseStatus}
         yield _gauges("kbgit_bases", "Bases, by status.", "status", counts)
         yield _gauge("kbgit_bases_with_alarm", "Bases with an alarm.", sum(bool(row.alarm) for row in rows))

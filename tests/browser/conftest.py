@@ -21,7 +21,8 @@ QUIET = [
 ]
 
 
-@pytest.fixture(scope="session")
+# A module's, because the driver keeps an event loop running in this thread, where other tests start their own.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("no Chromium is installed (Debian: chromium)")
@@ -31,7 +32,7 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory, bases_directory: Path) -> Iterator[Site]:
     with serving(tmp_path_factory.mktemp("site"), bases_directory) as made:
         yield made

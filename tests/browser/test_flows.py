@@ -92,7 +92,6 @@ def test_an_item_is_created_previewed_published_and_found(visit: Visit, site: Si
     expect(page.get_by_role("heading", level=1)).to_contain_text("draft")
     search(page, "zinc anodes")
     assert "Quay inspection" not in page.locator("#results").inner_text()
-    page.go_back()
     page.goto(f"{site.base_address()}/items/engineering-runbooks/quay/inspection")
     page.get_by_role("button", name="Publish").click()
     expect(page.locator("main")).to_contain_text("published")

@@ -48,7 +48,10 @@ def test_verify_ends_with_0_where_everything_holds(published: Published, tmp_pat
     assert found["verdicts"][0]["places"] == []
     page = write(tmp_path, {"none.md": "Nothing is cited.\n"}) / "none.md"
     assert "no citation" in published.kbgit.run("verify", "--in", str(page)).stderr
-    published.kbgit.run("verify", code=2)
+
+
+def test_verify_without_citations_inspects_the_home(published: Published) -> None:
+    assert "1 base inspected: sound" in published.kbgit.run("verify").stderr
 
 
 def test_more_citations_than_a_batch_and_absurdly_long_ones_are_all_answered(

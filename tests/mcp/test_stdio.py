@@ -102,7 +102,7 @@ def test_nothing_but_the_protocol_reaches_standard_output(home: Home) -> None:
     assert {1, 2, 3, 4} <= set(answers)
     assert answers[3]["error"]["code"] == -32602
     assert answers[4]["result"]["isError"] is True
-    assert b'"level": "debug"' in log
+    assert b'"level": "warning"' in log
 
 
 def test_an_index_that_breaks_while_it_is_used_does_not_break_the_wire(home: Home) -> None:

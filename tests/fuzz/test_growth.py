@@ -1,0 +1,141 @@
+"""No parser takes more than linear time on text that a user can write: twice as much takes about twice as long."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+import pytest
+
+from kbgit import names
+from kbgit.analysis import analyse, chunks, prepare
+from kbgit.citation import Citation
+from kbgit.errors import KbgitError
+from kbgit.index.contract import IndexedPassage
+from kbgit.index.query import parse_query, without_phrases
+from kbgit.index.terms import passage_terms
+from kbgit.item import edit_document, first_heading, heading_text, parse_document
+from kbgit.library.citing import find_citations
+from kbgit.library.highlight import highlight
+from kbgit.library.sections import changed_sections, sections_of
+from kbgit.mcp.framing import label, quoted, restored, visible
+from kbgit.memory.records import ProjectKey, parse_record
+from kbgit.passage import split_passages
+from kbgit.place import place_at, stretch
+from kbgit.web.markdown import render, target_path
+
+REPEATED = (
+    *("[", "(", "`", "*", "_", "<", "&", "|", "~", "!", '"', "'", "\\", "-", ":", "{", "/", ".", "\n", "\t"),
+    *("[](", "![", "[[", "](a", "**a", "_a_", "<a ", "<!--", "```\n", "# \n", "- ", "> ", "1. ", "|-|\n", "---\n"),
+    *("a: b\n", "a: [", "- a\n", " a", "aA1", "a-b_c.", "C++ ", "@a#", "<<<<<<<\n", "\r\n"),
+    *("knowledge:a@", "@" + "a" * 40, "#L1-L2 ", "我", "가", "e\u0301", "\u0300", "\u202e", "\u200b", "\U0001f600"),
+)  # fmt: skip
+RATIO = 3.0
+SIZE = 6_000
+"""Characters of the shortest text; the others have twice and four times as many."""
+MEASURABLE = 0.002
+"""Seconds of the longest; below, it is mostly overhead."""
+LOOKS = 3
+"""How often a suspicion is looked into: a machine that does other things makes one run slow, and not all of them."""
+
+
+def refusing(parse: Callable[[str], object]) -> Callable[[str], object]:
+    """A parser that may refuse what it is given."""
+
+    def run(text: str) -> object:
+        try:
+            return parse(text)
+        except KbgitError as error:
+            return error
+
+    return run
+
+
+def passage(text: str) -> IndexedPassage:
+    return IndexedPassage(
+        base="b", item_id="i", revision="0" * 40, ordinal=0, title=text[:200], section=(), lines=(1, 1), text=text,
+        locator="a.md", description="", tags=(),
+    )  # fmt: skip
+
+
+def header(text: str) -> bytes:
+    return f"---\ntitle: {text}\n---\nwords\n".encode()
+
+
+PARSERS: dict[str, Callable[[str], object]] = {
+    "an item": refusing(lambda text: parse_document(text.encode())),
+    "front matter": refusing(lambda text: parse_document(header(text))),
+    "front matter of many lines": refusing(lambda text: parse_document(f"---\n{text}\n---\n".encode())),
+    "an edit of front matter": refusing(lambda text: edit_document(header(text), {"status": "draft"})),
+    "an edit of a text": refusing(lambda text: edit_document(header("a"), {"title": text[:4000]}, text)),
+    "a first heading": first_heading,
+    "a heading": heading_text,
+    "passages": split_passages,
+    "sections": sections_of,
+    "changed sections": lambda text: changed_sections(text, text + "x"),
+    "marks of places": lambda text: (place_at(text, text.count("\n") + 1), stretch(text, 1, text.count("\n") + 1)),
+    "analysis": lambda text: [analyse(chunk) for chunk in chunks(prepare(text))],
+    "terms": lambda text: passage_terms(passage(text)),
+    "a query": lambda text: (parse_query(text), without_phrases(text)),
+    "citations in a text": lambda text: list(find_citations(text)),
+    "a citation": refusing(Citation.parse),
+    "a name of a file": lambda text: (names.fault(text.encode()), names.shown(text), names.folded(text)),
+    "a frame": lambda text: (visible(text), quoted(text), label(text), restored(text)),
+    "a record of memory": refusing(
+        lambda text: parse_record(f"---\n{text}\n---\n{text}".encode(), ProjectKey("team:x", "y"), "a" * 26)
+    ),
+    "a page": render,
+    "a target of a link": lambda text: target_path("a/b.md", text),
+    "a highlight": lambda text: highlight(text, "word alpha"),
+    "a highlight of a query": lambda text: highlight("a word and another", text),
+}
+
+
+def seconds(parse: Callable[[str], object], text: str) -> float:
+    """The processor time of one run."""
+    began = time.thread_time()
+    parse(text)
+    return time.thread_time() - began
+
+
+def grows_too_fast(parse: Callable[[str], object], part: str) -> str:
+    """What n, 2n and 4n characters take, if that is more than linear; empty if not."""
+    one, two, four = (part * (factor * SIZE // len(part)) for factor in (1, 2, 4))
+    longest = seconds(parse, four)
+    if longest < MEASURABLE or longest < RATIO * 2 * seconds(parse, one):
+        return ""
+    for _ in range(LOOKS):
+        runs = [[seconds(parse, text) for text in (one, two, four)] for _ in range(3)]
+        took = [min(times) for times in zip(*runs, strict=True)]
+        if took[2] / took[0] < RATIO * RATIO:  # for each doubling, on average: long texts may be read in another way
+            return ""
+    return f"{part!r} x {SIZE}: " + ", ".join(f"{time * 1000:.1f} ms" for time in took)
+
+
+@pytest.fixture(autouse=True)
+def _no_collection() -> Iterator[None]:
+    """Garbage is collected when it likes, and counts for whoever runs then."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("what", PARSERS)
+def test_time_is_linear(what: str) -> None:
+    assert [found for part in REPEATED if (found := grows_too_fast(PARSERS[what], part))] == []
+
+
+@pytest.mark.parametrize("part", ["[", "`", "*", "<", "&", "|", "~"])
+def test_each_sign_of_the_promise_is_tried(part: str) -> None:
+    assert part in REPEATED
+
+
+def test_what_is_more_than_linear_is_noticed() -> None:
+    def quadratic(text: str) -> object:
+        return [text.count("b", start) for start in range(0, len(text), 2)]
+
+    assert grows_too_fast(quadratic, "a")
+    assert not grows_too_fast(lambda text: list(chain(text)), "a")
