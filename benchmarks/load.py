@@ -37,6 +37,8 @@ from kbgit.importing import BaseOptions, Importer
 TEAMS = ("alpha", "beta")
 BASES = [BaseKey(f"team:{team}", f"{team}-{number}") for team in TEAMS for number in (1, 2)]
 PUSHERS = 4
+MODESTLY = ["nice", "-n", "19"]
+"""Writers' own Git works on their machines, not on the server's: here it takes what is left over."""
 MODES = ("hybrid", "lexical", "semantic", "rrf")
 
 
@@ -99,20 +101,26 @@ class World:
     ledger: Ledger = field(default_factory=Ledger)
 
 
-def paced(rate: float, until: float) -> Iterator[float]:
-    """Moments at a steady rate a second, as long as there is time; a late one is not caught up with a burst."""
-    due = time.monotonic()
-    while (now := time.monotonic()) < until:
-        if now < due:
+def paced(rate: float, until: float, seed: int = 0) -> Iterator[float]:
+    """Moments that come by chance (Poisson), `rate` a second on average, as long as there is time.
+
+    By chance, because clients on a common beat would only measure how they queue behind one another.
+    """
+    chance = random.Random(seed)
+    due = time.monotonic() + chance.expovariate(rate)
+    while due < until:
+        if (now := time.monotonic()) < due:
             time.sleep(due - now)
-        due = max(due + 1 / rate, time.monotonic() - 1 / rate)
+        due = max(
+            due + chance.expovariate(rate), time.monotonic() - 1 / rate
+        )  # a long delay is not made up for by a burst
         yield time.monotonic()
 
 
 def search(world: World, team: str, seed: int, rate: float, until: float, tally: Tally) -> None:
     """Search as a reader of `team`, checking each answer."""
     client, chance = Client(world.url, world.readers[team]), random.Random(seed)
-    for _ in paced(rate, until):
+    for _ in paced(rate, until, seed):
         fields = {"mode": chance.choice(MODES), "limit": 10}
         asked = time.monotonic()
         status, answer = client.request(
@@ -132,7 +140,7 @@ def search(world: World, team: str, seed: int, rate: float, until: float, tally:
 def read(world: World, team: str, seed: int, rate: float, until: float, tally: Tally) -> None:
     """Read current items, checking that none is superseded; and items of the other team, which do not exist."""
     client, chance = Client(world.url, world.readers[team]), random.Random(seed)
-    for turn, _ in enumerate(paced(rate, until)):
+    for turn, _ in enumerate(paced(rate, until, 100 + seed)):
         base = chance.choice([key for key in BASES if (key.space == f"team:{team}") == (turn % 5 != 0)])
         item = f"{base.slug}-{chance.randrange(world.items)}"
         asked = time.monotonic()
@@ -149,11 +157,11 @@ def read(world: World, team: str, seed: int, rate: float, until: float, tally: T
 
 def push(world: World, work: Path, key: BaseKey, number: int, rate: float, until: float, tally: Tally) -> None:
     """Push one changed item at a time to one base; a pusher has items of its own."""
-    git = ["git", "-C", str(work), "-c", "user.name=w", "-c", "user.email=w@example.org", "-c", "gc.auto=0"]
+    git = [*MODESTLY, "git", "-C", str(work), "-c", "user.name=w", "-c", "user.email=w@example.org", "-c", "gc.auto=0"]
     address = world.url.replace("://", f"://x:{world.owner}@") + f"/git/{key.space.partition(':')[2]}/{key.slug}.git"
-    _run(["git", "clone", "--quiet", address, str(work)])
+    _run([*MODESTLY, "git", "clone", "--quiet", address, str(work)])
     author, chance = Author(number), random.Random(number)
-    for turn, _ in enumerate(paced(rate, until)):
+    for turn, _ in enumerate(paced(rate, until, 200 + number)):
         place = chance.randrange(number, world.items, 2 * PUSHERS)
         item = f"{key.slug}-{place}"
         (work / f"{place}.md").write_text(author.item(item, mark=f"push{number}x{turn}"))
@@ -176,7 +184,7 @@ def push(world: World, work: Path, key: BaseKey, number: int, rate: float, until
 def write(world: World, key: BaseKey, number: int, rate: float, until: float, tally: Tally) -> None:
     """Change items through the API, each from the revision that was read."""
     client, author, chance = Client(world.url, world.owner), Author(number), random.Random(number)
-    for turn, _ in enumerate(paced(rate, until)):
+    for turn, _ in enumerate(paced(rate, until, 300 + number)):
         item = f"{key.slug}-{chance.randrange(number, world.items, 2 * PUSHERS)}"
         address = f"/api/v1/knowledge/item?id={quote(item)}"
         before = client.ask(address)

@@ -27,6 +27,7 @@ from typing import Any, NoReturn
 from kbgit import hook
 from kbgit.home import HOOK_SOCKET
 
+_NICENESS = 5  # searches come first
 _LONGEST_REQUEST = 64 << 20  # the names of all refs of one push
 _SENT = frozenset({hook.USER, hook.RIGHTS, hook.VIA})
 _PEER = struct.Struct("3i")  # pid, uid, gid
@@ -35,6 +36,7 @@ _PEER = struct.Struct("3i")  # pid, uid, gid
 def main(arguments: list[str] | None = None) -> int:
     """Listen until standard input ends."""
     home = Path((sys.argv[1:] if arguments is None else arguments)[0])
+    os.nice(_NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal, to the server: it tells us when it is done
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks that ended are nobody's to wait for
     path = home / HOOK_SOCKET

@@ -29,7 +29,7 @@ from kbgit.store.repository import PUBLICATION_LOG, is_sha
 
 OUTBOX = "kbgit-outbox"
 _LOCK = "kbgit-lock"
-_LOCK_SECONDS = 60.0
+LOCK_SECONDS = 60.0
 Clock = Callable[[], float]
 
 
@@ -46,7 +46,7 @@ class Announcement:
 
 
 @contextmanager
-def base_lock(repository: Repository, seconds: float = _LOCK_SECONDS) -> Iterator[None]:
+def base_lock(repository: Repository, seconds: float = LOCK_SECONDS) -> Iterator[None]:
     """One process at a time publishes a base. The lock dies with its holder. Raises `TimedOut`."""
     with open(repository.path / _LOCK, "a") as lock:
         give_up = time.monotonic() + seconds
@@ -114,15 +114,18 @@ def catch_up(
     limits: Limits,
     clock: Clock = time.time,
     progress: Callable[[str], None] = lambda _: None,
+    *,
+    patience: float = LOCK_SECONDS,
 ) -> BaseRow:
     """Complete publication: log every new head, apply every new log entry to the catalogue. Returns the base as it is.
 
-    Raises `HistoryRewritten` (and keeps what is published) when the branch no longer contains what was published.
+    Raises `HistoryRewritten` (and keeps what is published) when the branch no longer contains what was published, and
+    `TimedOut` when somebody else has been publishing the base for `patience` seconds.
     """
     head = repository.head()
     if head is not None and head == base.head and not base.alarm and not (repository.path / OUTBOX / head).exists():
         return base
-    with base_lock(repository):
+    with base_lock(repository, patience):
         started = clock()
         base = catalogue.base(str(base.key))
         _log_new_heads(repository, catalogue, base, clock)

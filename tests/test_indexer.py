@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ from kbgit.index.contract import Query, Scope
 from kbgit.index.embedded import EmbeddedIndex
 from kbgit.indexer import Background, Indexer, Progress, at_most_every
 from kbgit.library import Library, SearchRequest
+from kbgit.publish import base_lock
 from kbgit.ranking import Mode
 from kbgit.store import Repository
 from tests.writing import Writer, text
@@ -269,3 +271,43 @@ def test_a_chore_is_done_after_a_sweep_when_it_is_due_and_not_before(parts: Part
     background.stop()
     assert done[:2] == ["due", "always"]
     assert "hourly" not in done
+
+
+def pushed_behind(repository: Repository) -> str:
+    """A commit on the published branch that nobody has published yet."""
+    head = repository.head()
+    commit = repository.commit_files({"b.md": text("Later").encode()}, parent=head, message="Later", author="a <a@x>")
+    repository.move_ref(repository.published_branch(), commit, head)
+    return commit
+
+
+def test_a_reader_does_not_wait_for_a_push_that_somebody_is_publishing(
+    parts: Parts, key: BaseKey, writer: Writer, catalogue: Catalogue
+) -> None:
+    writer.publish({"a.md": text("First")})
+    before = catalogue.base(str(key))
+    repository = parts.indexer.repository(key)
+    commit = pushed_behind(repository)
+    with base_lock(repository):
+        assert parts.indexer.seen(before).head == before.head, "its pusher is not told yet"
+    assert parts.indexer.seen(before).head == commit, "nobody publishes it any more"
+
+
+def test_a_reader_waits_for_whoever_publishes_what_moved_long_ago(
+    parts: Parts, key: BaseKey, writer: Writer, catalogue: Catalogue
+) -> None:
+    writer.publish({"a.md": text("First")})
+    before = catalogue.base(str(key))
+    repository = parts.indexer.repository(key)
+    commit = pushed_behind(repository)
+    branch = repository.path / repository.published_branch()
+    moved = branch.stat().st_mtime - 3600
+    os.utime(branch, (moved, moved))
+    seen: list[str | None] = []
+    with base_lock(repository):
+        reader = threading.Thread(target=lambda: seen.append(parts.indexer.seen(before).head))
+        reader.start()
+        reader.join(0.1)
+        assert reader.is_alive()
+    reader.join(30)
+    assert seen == [commit]

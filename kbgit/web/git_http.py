@@ -202,7 +202,7 @@ class GitHttp:
 
     async def _exchange(self, request: GitRequest, scope: Scope, receive: Receive, send: Send) -> None:
         program = Program(
-            command=("git", "http-backend"),
+            command=("nice", "-n", "5", "git", "http-backend"),  # pushes and clones yield to searches
             environment=request.environment,
             directory=self._home.repositories,
             body_limit=request.limit,
