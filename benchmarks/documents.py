@@ -299,6 +299,8 @@ def measure(home: Path, made: dict[str, bytes], asked: argparse.Namespace) -> No
             print(f"killed with {done} of {len(made)} done, {queue.qsize()} not acknowledged")
     with server(home, **settings) as (process, url):
         searcher, watch = Client(url, token), Watch(process)
+        if not asked.kill:
+            searched(searcher, lambda count: count >= _IDLE_SEARCHES)  # to warm up
         idle = searched(searcher, lambda count: count >= _IDLE_SEARCHES) if not asked.kill else []
         watching = threading.Thread(target=watch.run)
         watching.start()

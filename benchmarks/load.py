@@ -15,7 +15,6 @@ import itertools
 import random
 import re
 import resource
-import sqlite3
 import statistics
 import subprocess
 import tempfile
@@ -27,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
+from benchmarks.fts5 import fts5_times
 from benchmarks.generated import Author
 from benchmarks.serving import Client, make_home, results_of, server
 from kbgit.access import Role, Scope
@@ -233,20 +233,6 @@ def make(path: Path, scratch: Path, items: int) -> tuple[str, dict[str, str]]:
     return home.owner_token_file.read_text().strip(), readers
 
 
-def fts5(texts: Sequence[str], queries: Sequence[str]) -> list[float]:
-    """The same searches, any word matching, on SQLite's full-text index. Milliseconds each."""
-    database = sqlite3.connect(":memory:")
-    database.execute("CREATE VIRTUAL TABLE items USING fts5(text, tokenize='unicode61 remove_diacritics 2')")
-    database.executemany("INSERT INTO items VALUES (?)", ((text,) for text in texts))
-    times = []
-    for query in queries:
-        start = time.perf_counter()
-        expression = " OR ".join(f'"{word}"' for word in query.split())
-        database.execute("SELECT text FROM items WHERE items MATCH ? ORDER BY rank LIMIT 10", (expression,)).fetchall()
-        times.append((time.perf_counter() - start) * 1000)
-    return times
-
-
 def quantile(times: Sequence[float], share: float) -> float:
     """The value below which `share` of the times lie."""
     ordered = sorted(times)
@@ -337,7 +323,7 @@ def main() -> None:
         rows = [(key, item.blob) for key in BASES for item in catalogue.items(str(key), statuses=["published"])]
         texts = [home.repository(key).blob(blob).decode() for key, blob in rows if key.space == "team:alpha"]
         catalogue.close()
-        theirs = fts5(texts, queries)
+        theirs = fts5_times(texts, queries)
         print(f"SQLite FTS5 in process, the same queries: median {statistics.median(theirs):.1f} ms,", end=" ")
         print(f"95 % {quantile(theirs, 0.95):.1f} ms (no HTTP, no rights, no freshness, words only)")
         children = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -12,7 +12,6 @@ import argparse
 import math
 import random
 import re
-import sqlite3
 import statistics
 import subprocess
 import tempfile
@@ -22,6 +21,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from urllib.parse import quote
 
+from benchmarks.fts5 import fts5_times
 from benchmarks.generated import Author
 from benchmarks.serving import Client, make_home, results_of, server
 from kbgit.access import personal_space
@@ -90,7 +90,7 @@ def measure(items: int, bases: int, scratch: Path) -> Measured:
     home = Home.at(path, {"embedder": EMBEDDER})
     texts = fill(home, scratch, items, bases, found)
     queries = list(Author(5).queries(QUERIES))
-    found.fts5_ms = fts5(texts, queries)
+    found.fts5_ms = statistics.median(fts5_times(texts, queries))
     started = time.perf_counter()
     with server(path, embedder=EMBEDDER) as (process, url):
         found.start_s = time.perf_counter() - started
@@ -187,20 +187,6 @@ def timed(client: Client, query: str, **more: object) -> float:
     started = time.perf_counter()
     client.search(query, **more)
     return (time.perf_counter() - started) * 1000
-
-
-def fts5(texts: Sequence[str], queries: Sequence[str]) -> float:
-    """Median milliseconds of SQLite's full-text index, any word matching, warm."""
-    database = sqlite3.connect(":memory:")
-    database.execute("CREATE VIRTUAL TABLE items USING fts5(text, tokenize='unicode61 remove_diacritics 2')")
-    database.executemany("INSERT INTO items VALUES (?)", ((text,) for text in texts))
-    times = []
-    for query in queries:
-        started = time.perf_counter()
-        words = " OR ".join(f'"{word}"' for word in query.split())
-        database.execute("SELECT text FROM items WHERE items MATCH ? ORDER BY rank LIMIT 10", (words,)).fetchall()
-        times.append((time.perf_counter() - started) * 1000)
-    return statistics.median(times)
 
 
 def p95(times: Sequence[float]) -> float:

@@ -70,16 +70,20 @@ class Kbgit:
     @contextmanager
     def server(self) -> Iterator[str]:
         """Its server, for as long as it is needed. Yields the URL."""
-        with subprocess.Popen(
-            [sys.executable, "-m", "kbgit.cli", "serve", "--port", "0"],
-            env=self.process_environment({}),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        ) as process:
+        log_file = self.home.with_name("server.log")
+        with (
+            open(log_file, "wb") as log,
+            subprocess.Popen(
+                [sys.executable, "-m", "kbgit.cli", "serve", "--port", "0"],
+                env=self.process_environment({}),
+                stdout=subprocess.PIPE,
+                stderr=log,
+            ) as process,
+        ):
             assert process.stdout is not None
             try:
                 told = process.stdout.readline().decode()
-                assert told.startswith("kbgit answers at "), told
+                assert told.startswith("kbgit answers at "), f"{told}{log_file.read_text()}"
                 wait_until(lambda: (self.home / "server.json").is_file())
                 yield told.split()[-1]
             finally:

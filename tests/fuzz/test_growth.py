@@ -35,7 +35,7 @@ REPEATED = (
 RATIO = 3.0
 SIZE = 6_000
 """Characters of the shortest text; the others have twice and four times as many."""
-MEASURABLE = 0.002
+MEASURABLE = 0.04  # seconds; below it, what the allocator does at some size is more than what the parser does
 """Seconds of the longest; below, it is mostly overhead."""
 LOOKS = 3
 """How often a suspicion is looked into: a machine that does other things makes one run slow, and not all of them."""

@@ -19,6 +19,7 @@ from kbgit.access import Scope
 from kbgit.assemble import LOCK_FILE
 from kbgit.home import Home
 from tests.mcp.connecting import Served, lines_of
+from tests.web.serving import until
 
 ROOT = Path(__file__).parents[2]
 OPENING = [
@@ -111,6 +112,7 @@ def test_an_index_that_breaks_while_it_is_used_does_not_break_the_wire(home: Hom
         process.stdin.write(written(call(2, "search_knowledge", query="rollback")))
         process.stdin.flush()
         assert [first_line(process.stdout)["id"] for _ in range(2)] == [1, 2]
+        until(lambda: any(home.index_directory.rglob("stamp.json")))  # an answer does not wait for the index
         assert break_index(home)
         output, _ = process.communicate(lines(call(3, "search_knowledge", query="harbour")), timeout=60)
         assert [one["id"] for one in lines_of(output)] == [3]
