@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -61,6 +62,10 @@ def killed(kills: int, seed: int, nursery: Nursery, scratch: Path) -> tuple[dict
         except AssertionError as problem:
             found = [f"{step}: {problem}"]
         row.kills += 1
+        if (number + 1) % 50 == 0:
+            lost = sum(one.lost for one in rows.values())
+            differences = sum(one.differences for one in rows.values())
+            print(f"after {number + 1} kills: {lost} lost, {differences} differences", file=sys.stderr, flush=True)
         row.late += killer.missed - missed
         row.lost += sum(one.startswith("lost") for one in found)
         row.differences += sum(not one.startswith("lost") for one in found)

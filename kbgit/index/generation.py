@@ -77,7 +77,7 @@ class View:
         further = {key for row in rows if (key := self.keys[row].ljust(32, b"\0").hex()) not in known}
         keys = [key for key in further if key in self.vectors]
         found = VectorTable(packed([*known, *keys]), np.empty((0, len(query)), np.float32))
-        cosines = np.array([*known.values(), *(self.vectors.vectors(keys) @ query), np.nan], np.float32)
+        cosines = np.array([*known.values(), *np.vecdot(self.vectors.vectors(keys), query), np.nan], np.float32)
         return cosines[found.rows(self.keys)]
 
 

@@ -219,7 +219,7 @@ class _Scoring:
         if query.vector is not None:
             missing = np.full(len(query.vector), np.nan, np.float32)
             found = [searched[name].vectors.get(entry.passage.vector_key, missing) for name, entry in rows]
-            cosine = np.array([float(vector @ query.vector) for vector in found], np.float32)
+            cosine = np.array([float(np.vecdot(vector, query.vector)) for vector in found], np.float32)
         return Scores(
             lexical=np.array(lexical, np.float32),
             lexical_bound=sum(bound for _, _, bound in terms) or 1.0,

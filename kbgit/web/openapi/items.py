@@ -31,6 +31,7 @@ from kbgit.web.openapi.shapes import (
 )
 
 _OF_CHANGES: tuple[ErrorClass, ...] = (
+    e.NotFound,
     e.BaseNotFound,
     e.ItemNotFound,
     e.AmbiguousItem,
