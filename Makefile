@@ -25,7 +25,7 @@ format: $(VENV)/.ready
 # Real corpora are named by KBGIT_CORPORA; see docs/benchmarks.md.
 benchmarks: $(VENV)/.ready
 	$(BIN)/pip install --quiet --editable '.[benchmarks]'
-	for name in history quality tldr verification writers; do echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done
+	for name in history quality tldr verification writers documents load scale fuzz faults; do echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kbgit needs Python 3.11 or later")'

@@ -43,7 +43,7 @@ _THREADS = 32
 _KEEP_ALIVE_SECONDS = 75
 # How long a thread computes before another that waits gets its turn. A search asks SQLite and NumPy some twenty times and has
 # to come back from each: at Python's five milliseconds, an indexer at work made a hundred of six.
-_SWITCH_SECONDS = 0.001
+_SWITCH_SECONDS = 0.0005
 
 
 def application(runtime: Runtime, environment: Mapping[str, str], operating: Operating | None = None) -> Application:

@@ -23,7 +23,7 @@ from kbgit.home import Home
 from kbgit.library import SearchRequest
 from tests.faults.nursery import Child, Nursery, url_of
 from tests.faults.stepping import Control
-from tests.web.serving import Answer, Client, WorkTree, git_url, published
+from tests.web.serving import Answer, Client, WorkTree, git_url, published, until
 from tests.writing import Table, tables
 
 NOTES = BaseKey("personal:ada", "notes")
@@ -163,7 +163,8 @@ class Site:
         self.number += 1
         number = self.number
         # From the files, as the server may be dead.
-        self.work.git("fetch", "--quiet", str(self.repository()), "main")
+        # Whoever kills everything that works on the home kills the reading side of this too, and then it is asked again.
+        until(lambda: self.work.git("fetch", "--quiet", str(self.repository()), "main", check=False).code == 0)
         self.work.git("reset", "--quiet", "--hard", "FETCH_HEAD")
         changed = {
             f"{number % 5}.md": published(f"Heron {number}", f"words of change-{number}\n", id=f"notes-{number % 5}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -142,10 +143,10 @@ def library(template: Template, tmp_path_factory: pytest.TempPathFactory) -> Ite
         runtime.stop()
 
 
-@pytest.fixture(scope="session")
-def workshop(template: Template, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    """For tests that write, each to a base, user or team of its own; or read what no other test changes."""
-    home = copied_home(template, tmp_path_factory.mktemp("workshop"), embedder="none", watch="off")
+@contextmanager
+def opened_workshop(template: Template, directory: Path) -> Iterator[Library]:
+    """A server on a copy of the template's home, with people whose tokens tests may add to."""
+    home = copied_home(template, directory, embedder="none", watch="off")
     runtime = open_runtime(home)
     runtime.start()
     try:
@@ -154,6 +155,13 @@ def workshop(template: Template, tmp_path_factory: pytest.TempPathFactory) -> It
             yield Library(runtime, url, people, (template.head,))
     finally:
         runtime.stop()
+
+
+@pytest.fixture(scope="session")
+def workshop(template: Template, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    """For tests that write, each to a base, user or team of its own; or read what no other test changes."""
+    with opened_workshop(template, tmp_path_factory.mktemp("workshop")) as made:
+        yield made
 
 
 @pytest.fixture

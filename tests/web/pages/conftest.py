@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.web.conftest import Library
+from tests.web.conftest import Library, Template, opened_workshop
 from tests.web.pages.browsing import Browser
+
+
+@pytest.fixture(scope="session")
+def workshop(template: Template, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    """The pages' own: here teams are made of people whose spaces are counted elsewhere."""
+    with opened_workshop(template, tmp_path_factory.mktemp("pages")) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
