@@ -167,7 +167,10 @@ def _open_connections(pid: int) -> int:
     """How many connections a process has accepted."""
     sockets = set()
     for path in Path(f"/proc/{pid}/fd").iterdir():
-        target = os.readlink(path)
+        try:
+            target = os.readlink(path)
+        except FileNotFoundError:  # closed while we look
+            continue
         if target.startswith("socket:["):
             sockets.add(target[8:-1])
     rows = [line.split() for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
