@@ -224,7 +224,7 @@ def post_receive(push: Push) -> int:
     catalogue = push.home.catalogue()
     try:
         catalogue.add_base(push.key)
-        base = catch_up(repository, catalogue, catalogue.base(str(push.key)), push.home.limits)
+        base = catch_up(repository, catalogue, catalogue.base(str(push.key)), push.home.limits, pushed=update.new)
         for line in receipt(repository, catalogue, base, update.old).lines():
             push.say(str(line))
     finally:

@@ -32,7 +32,7 @@ from kbgit.home import Home
 from kbgit.index.contract import BaseState, Index, IndexedPassage, IndexUpdate
 from kbgit.item import parse_document
 from kbgit.passage import Passage, split_passages
-from kbgit.publish import LOCK_SECONDS, catch_up
+from kbgit.publish import catch_up, is_under_way
 from kbgit.rebuilding import rebuild_beside
 from kbgit.rows import BaseRow, ItemRow
 from kbgit.store import Repository
@@ -43,7 +43,6 @@ _CHUNK = 20_000  # items of one step: few steps make few segments, which are rea
 _BATCH = 1_000
 _EMBEDDING_BATCH = 32
 _RETRY_SECONDS = 30.0
-_UNDER_WAY_SECONDS = 30.0  # half of what a push's hook waits for the base before it gives up
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,44 +125,33 @@ class Indexer:
         if found is not None:
             found.close()
 
-    def published(self, base: BaseRow, *, patience: float = LOCK_SECONDS) -> BaseRow:
-        """`base` as its repository shows it now: if the branch moved and nobody published that yet, it is done here.
-
-        Raises `TimedOut` when somebody else is still doing it after `patience` seconds.
-        """
+    def published(self, base: BaseRow) -> BaseRow:
+        """`base` as its repository shows it now: if the branch moved and nobody published that yet, it is done here."""
         repository = self.repository(base.key)
         if repository.head() == base.head:
             if base.alarm:
                 self._catalogue.raise_alarm(str(base.key), "")  # whatever it was, the branch is as published again
             return base
-        base = catch_up(repository, self._catalogue, base, self._limits, patience=patience)
+        base = catch_up(repository, self._catalogue, base, self._limits)
         self.on_behind(base.key)
         return base
 
     def seen(self, base: BaseRow) -> BaseRow:
         """`base` as `published` gives it, or, where that cannot be had, as it is catalogued, under an alarm.
 
-        A repository that is damaged, missing or rewritten changes nothing that is published. Nor does a push that somebody
-        is publishing at this moment: its pusher is not told before that is done, so what is catalogued is what counts.
+        A repository that is damaged, missing or rewritten changes nothing that is published. Nor does a push that is being
+        published at this moment: whoever reads need not wait for it, as its pusher is not told before that is done.
         """
         try:
-            return self.published(base, patience=0.0 if self._is_just_moved(base) else LOCK_SECONDS)
-        except TimedOut:
-            return base
+            repository = self.repository(base.key)
+            head = repository.head()
+            if head is not None and head != base.head and is_under_way(repository, head):
+                return base
+            return self.published(base)
         except (HistoryRewritten, GitFailure, BaseNotFound) as error:
             if not base.alarm:
                 self._catalogue.raise_alarm(str(base.key), error.message)
             return self._catalogue.base(str(base.key))
-
-    def _is_just_moved(self, base: BaseRow) -> bool:
-        """Whether the branch moved so lately that its push is still under way, if the base is being published now.
-
-        A push whose hook gives up waiting for the base ends later than this.
-        """
-        try:
-            return 0 <= time.time() - self.repository(base.key).moved_at() < _UNDER_WAY_SECONDS
-        except (GitFailure, BaseNotFound, OSError):
-            return False
 
     @property
     def _limits(self) -> Limits:

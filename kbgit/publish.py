@@ -15,7 +15,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from kbgit.admission import Limits, assess, read_settings
@@ -29,7 +29,7 @@ from kbgit.store.repository import PUBLICATION_LOG, is_sha
 
 OUTBOX = "kbgit-outbox"
 _LOCK = "kbgit-lock"
-LOCK_SECONDS = 60.0
+_LOCK_SECONDS = 60.0
 Clock = Callable[[], float]
 
 
@@ -46,8 +46,11 @@ class Announcement:
 
 
 @contextmanager
-def base_lock(repository: Repository, seconds: float = LOCK_SECONDS) -> Iterator[None]:
-    """One process at a time publishes a base. The lock dies with its holder. Raises `TimedOut`."""
+def base_lock(repository: Repository, seconds: float = _LOCK_SECONDS, *, pushed: str | None = None) -> Iterator[None]:
+    """One process at a time publishes a base. The lock dies with its holder. Raises `TimedOut`.
+
+    While it is held, its file says which head is published for a pusher who waits, if one is.
+    """
     with open(repository.path / _LOCK, "a") as lock:
         give_up = time.monotonic() + seconds
         while True:
@@ -58,7 +61,29 @@ def base_lock(repository: Repository, seconds: float = LOCK_SECONDS) -> Iterator
                 if time.monotonic() > give_up:
                     raise TimedOut(f"another process has been publishing this base for {seconds:g} s") from None
                 time.sleep(0.005)
+        with suppress(OSError):  # on a full disk readers wait, as for anybody else
+            lock.truncate(0)
+            lock.write(pushed or "")
+            lock.flush()
         yield
+
+
+def is_under_way(repository: Repository, head: str) -> bool:
+    """Whether somebody is publishing `head` at this moment, on behalf of its pusher, who is told nothing before it is done.
+
+    Until then what was published before is what counts. Of a head that somebody else completes (its hook was killed, say,
+    and its pusher may know already) this is not so.
+    """
+    try:
+        with open(repository.path / _LOCK) as lock:
+            if lock.read() != head:
+                return False
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        pass
+    return False
 
 
 def announce(repository: Repository, announcement: Announcement) -> None:
@@ -115,17 +140,17 @@ def catch_up(
     clock: Clock = time.time,
     progress: Callable[[str], None] = lambda _: None,
     *,
-    patience: float = LOCK_SECONDS,
+    pushed: str | None = None,
 ) -> BaseRow:
     """Complete publication: log every new head, apply every new log entry to the catalogue. Returns the base as it is.
 
-    Raises `HistoryRewritten` (and keeps what is published) when the branch no longer contains what was published, and
-    `TimedOut` when somebody else has been publishing the base for `patience` seconds.
+    `pushed` is the head whose pusher is told nothing before this returns; see `is_under_way`. Raises `HistoryRewritten`
+    (and keeps what is published) when the branch no longer contains what was published.
     """
     head = repository.head()
     if head is not None and head == base.head and not base.alarm and not (repository.path / OUTBOX / head).exists():
         return base
-    with base_lock(repository, patience):
+    with base_lock(repository, pushed=pushed):
         started = clock()
         base = catalogue.base(str(base.key))
         _log_new_heads(repository, catalogue, base, clock)

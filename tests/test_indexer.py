@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from kbgit.index.contract import Query, Scope
 from kbgit.index.embedded import EmbeddedIndex
 from kbgit.indexer import Background, Indexer, Progress, at_most_every
 from kbgit.library import Library, SearchRequest
-from kbgit.publish import base_lock
+from kbgit.publish import base_lock, is_under_way
 from kbgit.ranking import Mode
 from kbgit.store import Repository
 from tests.writing import Writer, text
@@ -281,33 +281,49 @@ def pushed_behind(repository: Repository) -> str:
     return commit
 
 
-def test_a_reader_does_not_wait_for_a_push_that_somebody_is_publishing(
+def test_a_reader_does_not_wait_for_a_push_that_is_being_published(
     parts: Parts, key: BaseKey, writer: Writer, catalogue: Catalogue
 ) -> None:
     writer.publish({"a.md": text("First")})
     before = catalogue.base(str(key))
     repository = parts.indexer.repository(key)
     commit = pushed_behind(repository)
-    with base_lock(repository):
+    with base_lock(repository, pushed=commit):
+        assert is_under_way(repository, commit)
         assert parts.indexer.seen(before).head == before.head, "its pusher is not told yet"
+    assert not is_under_way(repository, commit)
     assert parts.indexer.seen(before).head == commit, "nobody publishes it any more"
 
 
-def test_a_reader_waits_for_whoever_publishes_what_moved_long_ago(
-    parts: Parts, key: BaseKey, writer: Writer, catalogue: Catalogue
+@pytest.mark.parametrize("pushed", [None, "the head before"])
+def test_a_reader_waits_for_whoever_completes_a_push_whose_pusher_may_know_already(
+    parts: Parts, key: BaseKey, writer: Writer, catalogue: Catalogue, pushed: str | None
 ) -> None:
     writer.publish({"a.md": text("First")})
     before = catalogue.base(str(key))
     repository = parts.indexer.repository(key)
     commit = pushed_behind(repository)
-    branch = repository.path / repository.published_branch()
-    moved = branch.stat().st_mtime - 3600
-    os.utime(branch, (moved, moved))
     seen: list[str | None] = []
-    with base_lock(repository):
+    with base_lock(repository, pushed=pushed and before.head):
         reader = threading.Thread(target=lambda: seen.append(parts.indexer.seen(before).head))
         reader.start()
         reader.join(0.1)
         assert reader.is_alive()
     reader.join(30)
     assert seen == [commit]
+
+
+def test_what_takes_too_long_is_said_and_not_answered_from_before(
+    parts: Parts, key: BaseKey, writer: Writer, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer.publish({"a.md": text("First")})
+    before = catalogue.base(str(key))
+    repository = parts.indexer.repository(key)
+    pushed_behind(repository)
+
+    def too_long(*_: object, **__: object) -> NoReturn:
+        raise TimedOut("another process has been publishing this base for long")
+
+    monkeypatch.setattr("kbgit.indexer.catch_up", too_long)
+    with pytest.raises(TimedOut):
+        parts.indexer.seen(before)

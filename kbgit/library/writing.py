@@ -309,7 +309,7 @@ class Writing:
                     if repository.head() == base.head:
                         raise
                     continue  # somebody pushed in between: start again from their head
-                published = catch_up(repository, self._catalogue, base, self._limits)
+                published = catch_up(repository, self._catalogue, base, self._limits, pushed=commit)
                 self._indexer.on_behind(key)
                 return receipt(repository, self._catalogue, published, base.head)
         raise Conflict(f"{key} changes faster than this change could be made; try again")

@@ -113,10 +113,6 @@ class Repository:
                 return found
         return None
 
-    def moved_at(self) -> float:
-        """When the published branch last moved, in seconds since the epoch. Raises `OSError` where no file says so."""
-        return (self.path / self.published_branch()).stat().st_mtime
-
     def _packed_ref(self, name: str) -> str | None:
         try:
             listing = (self.path / "packed-refs").read_text("utf-8", "surrogateescape")
