@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from threading import Lock
@@ -17,7 +18,7 @@ from kbgit.catalogue import Catalogue
 from kbgit.citation import Citation
 from kbgit.config import Settings
 from kbgit.embedding.contract import Embedder, Vectors
-from kbgit.errors import BaseArchived, EmbeddingFailure, TimedOut
+from kbgit.errors import BaseArchived, EmbeddingFailure, GitFailure, TimedOut
 from kbgit.index.contract import Index, IndexedPassage, Query, Scope, Scores
 from kbgit.indexer import Indexer
 from kbgit.item import parse_document
@@ -187,10 +188,11 @@ class Searching:
         item, best = hit.current, hit.best
         content = None if request.content is Content.NONE else best.text
         whole = ""
-        if request.content is Content.FULL or item.from_file:
-            whole = parse_document(self._indexer.repository(hit.base.key).blob(item.blob)).content
         if request.content is Content.FULL:
-            content = whole
+            whole = content = self._content(hit)
+        elif item.from_file:
+            with suppress(GitFailure):  # a damaged repository has its alarm; that a page is not known spoils no answer
+                whole = self._content(hit)
         more = []
         for row in hit.ranked.rows[1 : 1 + _MORE_PASSAGES]:
             passage = scores.passage(row)
@@ -226,6 +228,10 @@ class Searching:
             explanation=explain.of(hit.ranked.rows[0]) if explain else None,
             place=stretch(whole, *best.lines),
         )
+
+    def _content(self, hit: _Hit) -> str:
+        """The whole text of a hit's item. Raises `GitFailure`."""
+        return parse_document(self._indexer.repository(hit.base.key).blob(hit.current.blob)).content
 
     def freshness(self, bases: Sequence[BaseRow]) -> dict[str, Freshness]:
         """Per base: its slug, or its key where two bases share a slug."""

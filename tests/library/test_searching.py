@@ -10,7 +10,7 @@ from kbgit.access import Principal, Scope
 from kbgit.assemble import Runtime
 from kbgit.base import BaseKey
 from kbgit.config import Settings
-from kbgit.errors import BaseArchived, BaseNotFound, Forbidden, KnowledgeRuntimeDisabled, TimedOut
+from kbgit.errors import BaseArchived, BaseNotFound, Forbidden, GitFailure, KnowledgeRuntimeDisabled, TimedOut
 from kbgit.home import Home
 from kbgit.library import SearchRequest, SearchResponse
 from kbgit.ranking import Mode
@@ -309,3 +309,22 @@ def test_a_passage_of_a_document_says_on_which_page_it_stood(
     found = runtime.library.search(SearchRequest("valve closes", mode=Mode.LEXICAL), OPERATOR).results
     assert found[0].as_json()["place"] == {"kind": "page", "from": "2", "to": "2", "label": "page 2"}
     assert "place" not in found[1].as_json(), "its writer typed those marks; it is no document's text"
+
+
+def test_a_document_whose_text_git_has_lost_is_found_without_its_page(
+    runtime: Runtime, imported: Callable[..., BaseKey]
+) -> None:
+    key = imported(
+        {"plant.pdf.md": "---\nstatus: published\nsource_type: file\n---\n<!-- page: 1 -->\n\nA pump lifts.\n"}
+    )
+    item = runtime.catalogue.items(str(key), statuses=["published"])[0]
+    repository = runtime.indexer.repository(key)
+    repository.git.run("repack", "-q", "-a", "-d")
+    repository.close()
+    for pack in (repository.path / "objects" / "pack").glob("*"):
+        pack.unlink()
+    with pytest.raises(GitFailure):
+        repository.blob(item.blob)
+    found = runtime.library.search(SearchRequest("pump", mode=Mode.LEXICAL), OPERATOR).results
+    assert [result.item_id for result in found] == [item.item_id]
+    assert "place" not in found[0].as_json()
