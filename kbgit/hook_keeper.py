@@ -13,6 +13,7 @@ It ends when its standard input does, that is with the server, however that ends
 from __future__ import annotations
 
 import json
+import logging
 import os
 import select
 import signal
@@ -26,6 +27,8 @@ from typing import Any, NoReturn
 
 from kbgit import hook
 from kbgit.home import HOOK_SOCKET
+
+log = logging.getLogger("kbgit.hooks")
 
 _NICENESS = 5  # searches come first
 _LONGEST_REQUEST = 64 << 20  # the names of all refs of one push
@@ -79,6 +82,8 @@ def _answer_and_end(connection: socket.socket, home: Path) -> NoReturn:
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # Git's exit codes are ours to read
         _answer(connection, home)
+    except Exception:  # who asked does the work itself then, and says what is wrong if that is wrong for both
+        log.exception("a hook could not be answered")
     finally:
         os._exit(0)  # whatever happened, without what the parent would do at its end; who asked judges by the answer
 
