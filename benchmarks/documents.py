@@ -37,9 +37,8 @@ from benchmarks.serving import Client, make_home, server
 from kbgit.access import Principal, personal_space
 from kbgit.assemble import open_runtime
 from kbgit.base import BaseKey
-from kbgit.documents.placing import source_digest
 from kbgit.home import Home
-from kbgit.importing import BaseOptions
+from kbgit.importing import BaseOptions, digest_of
 from kbgit.revision import Via
 
 KEY = BaseKey(personal_space("ada"), "library")
@@ -349,7 +348,7 @@ def check(home: Path, made: dict[str, bytes]) -> list[str]:
         items = runtime.catalogue.items(str(KEY), prefix="report-")
     finally:
         runtime.stop()
-    found = Counter(source_digest(item) for item in items)
+    found = Counter(digest_of(item.metadata) for item in items)
     wanted = {hashlib.sha256(content).hexdigest(): name for name, content in made.items()}
     wrong = [f"{name} is {found[digest]} items" for digest, name in wanted.items() if found[digest] != 1]
     wrong += [f"{item.path} has {item.number} revisions" for item in items if item.number != 1]

@@ -15,7 +15,7 @@ from kbgit.catalogue import Catalogue
 from kbgit.documents.contract import Extracted
 from kbgit.documents.row import NewDocument
 from kbgit.errors import AlreadyExists, GitFailure, InvalidRequest
-from kbgit.importing import SourceFile
+from kbgit.importing import SourceFile, digest_of
 from kbgit.indexer import Indexer
 from kbgit.item import ItemStatus, edit_document
 from kbgit.library import Writing
@@ -94,7 +94,7 @@ class Placing:
         if why:
             raise InvalidRequest(f"no item can be stored at {names.shown(new.locator)!r}: {why}", {"field": "name"})
         items = self._catalogue.items_at(new.base, [new.locator])
-        if items and source_digest(items[0]) == new.source.sha256:
+        if items and digest_of(items[0].metadata) == new.source.sha256:
             raise _ThereAlready(items[0])
         is_taken = bool(items) or bool(
             base.head and repository.git.succeeds_quietly("cat-file", "-e", f"{base.head}:{new.locator}")
@@ -106,13 +106,6 @@ class Placing:
                 {"locator": new.locator},
             )
         return repository.blob(items[0].blob) if items else None
-
-
-def source_digest(item: ItemRow) -> str | None:
-    """The SHA-256 of the file that an item says it was made from."""
-    source = item.metadata.get("source")
-    digest = source.get("sha256") if isinstance(source, dict) else None
-    return digest if isinstance(digest, str) else None
 
 
 def written(before: bytes | None, source: SourceFile, extracted: Extracted) -> bytes:

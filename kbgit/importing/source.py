@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from kbgit import names
+from kbgit.frontmatter import Value
 
 SOURCE_TYPE = "file"
 _MARKDOWN = frozenset({".md", ".markdown"})
@@ -46,6 +47,15 @@ class SourceFile:
                 "sha256": self.sha256,
             },
         }
+
+
+def digest_of(fields: Mapping[str, Value], name: str | None = None) -> str | None:
+    """The SHA-256 of the file that front matter `fields` say an item was made from, if that was called `name` (None: any)."""
+    source = fields.get("source")
+    if not isinstance(source, dict) or name not in (None, source.get("name")):
+        return None
+    digest = source.get("sha256")
+    return digest if isinstance(digest, str) else None
 
 
 def locator_of(name: str, folder: str = "") -> str:

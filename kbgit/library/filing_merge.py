@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from kbgit.errors import AlreadyExists, Conflict, DocumentProblem
 from kbgit.frontmatter import Value
 from kbgit.header_edit import NewValue
-from kbgit.importing import SourceFile
+from kbgit.importing import SourceFile, digest_of
 from kbgit.importing.text import Converted
 from kbgit.item import Document, ItemStatus, edit_document, parse_document
 
@@ -33,7 +33,7 @@ def created(converted: Converted, status: ItemStatus) -> tuple[bytes, list[str]]
 def is_made_from(raw: bytes, source: SourceFile) -> bool:
     """Whether a base's file says that it was made from exactly this original."""
     document = _readable(raw)
-    return document is not None and _hash_of(document, source.name) == source.sha256
+    return document is not None and digest_of(document.fields, source.name) == source.sha256
 
 
 def updated(
@@ -47,7 +47,7 @@ def updated(
     `Conflict` where the text was edited since (neither with `replace`), `DocumentProblem`.
     """
     current = _readable(before)
-    former = _hash_of(current, converted.source.name) if current else None
+    former = digest_of(current.fields, converted.source.name) if current else None
     if former is None and not replace:
         raise AlreadyExists(
             "there is an item at its place that was not made from this file; replace it, or import into another folder",
@@ -105,19 +105,10 @@ def _as_imported(history: Iterable[bytes], name: str, sha256: str) -> Document |
     found = None
     for raw in history:
         document = _readable(raw)
-        if document is None or _hash_of(document, name) != sha256:
+        if document is None or digest_of(document.fields, name) != sha256:
             break
         found = document
     return found
-
-
-def _hash_of(document: Document, name: str) -> str | None:
-    """The hash of the original `name` that the item was made from; None if it was not made from that."""
-    source = document.fields.get("source")
-    if not isinstance(source, dict) or source.get("name") != name:
-        return None
-    found = source.get("sha256")
-    return found if isinstance(found, str) else None
 
 
 def _readable(raw: bytes) -> Document | None:

@@ -23,8 +23,8 @@ import pytest
 from kbgit.access import Scope
 from kbgit.assemble import open_runtime
 from kbgit.base import BaseKey
-from kbgit.documents.placing import source_digest
 from kbgit.home import Home
+from kbgit.importing import digest_of
 from tests.documents.queueing import WORKER
 from tests.web.serving import Client, until
 
@@ -142,7 +142,7 @@ def check_that_each_is_one_item(home: Home) -> None:
         base = runtime.catalogue.base(str(KEY))
         items = runtime.catalogue.items(str(KEY), limit=1000)
         wanted = {hashlib.sha256(content_of(number)).hexdigest() for number in range(DOCUMENTS) if number % 4 != 3}
-        assert sorted(str(source_digest(item)) for item in items) == sorted(wanted)
+        assert sorted(str(digest_of(item.metadata)) for item in items) == sorted(wanted)
         assert {item.number for item in items} == {1}
         assert base.head is not None
         assert len(home.repository(KEY).history(base.head)) == len(wanted)

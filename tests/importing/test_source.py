@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbgit import names
-from kbgit.importing import SourceFile, locator_of
+from kbgit.frontmatter import Value
+from kbgit.importing import SourceFile, digest_of, locator_of
 
 
 @pytest.mark.parametrize(
@@ -51,3 +52,11 @@ def test_what_is_kept_of_a_file_can_be_checked_against_it() -> None:
     source = SourceFile.of("a.csv", "text/csv", b"x")
     assert (source.size, source.sha256[:8]) == (1, "2d711642")
     assert source.fields["source_type"] == "file"
+
+
+def test_the_digest_is_read_back_and_of_another_name_or_shape_is_none() -> None:
+    source = SourceFile.of("a.csv", "text/csv", b"x")
+    fields: dict[str, Value] = {"source": {"name": "a.csv", "sha256": source.sha256}}
+    assert digest_of(fields) == digest_of(fields, "a.csv") == source.sha256
+    assert digest_of(fields, "b.csv") is None
+    assert digest_of({"source": "somewhere"}) is digest_of({}) is digest_of({"source": {"sha256": ["x"]}}) is None
