@@ -18,8 +18,6 @@ from kbgit.home import Home
 from kbgit.importing import BaseOptions
 from tests.documents.queueing import WORKER
 
-KEY = BaseKey("team:platform", "runbooks")
-
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> Iterator[Runtime]:
