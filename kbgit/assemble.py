@@ -6,7 +6,8 @@ import fcntl
 import logging
 import os
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
@@ -22,9 +23,11 @@ from kbgit.embedding.contract import Embedder
 from kbgit.embedding.factory import open_embedder
 from kbgit.errors import EmbeddingFailure, HomeLocked, KbgitError
 from kbgit.home import Home
+from kbgit.index.apart import Apart
 from kbgit.index.contract import Index
 from kbgit.index.embedded import EmbeddedIndex
 from kbgit.index.memory import MemoryIndex
+from kbgit.index.writer import HERE
 from kbgit.indexer import Background, Indexer, Progress, at_most_every
 from kbgit.library import Bases, Filing, Library, People, Writing
 from kbgit.memory import MemorySearch, MemoryStore, Recall
@@ -36,32 +39,58 @@ from kbgit.watch import Watcher
 
 LOCK_FILE = "index.lock"
 _CHORES_SECONDS = 3600.0
+_ORPHAN_SECONDS = 10.0
+_LOOK_SECONDS = 0.02
 
 log = logging.getLogger(__name__)
 
 
 class HomeLock:
-    """One process owns a home's index. The lock dies with its holder, whatever it leaves behind."""
+    """One process owns a home's index. The lock dies with its holder, and with what still writes for it."""
 
     def __init__(self, path: Path) -> None:
         self._file: TextIOWrapper = open(path / LOCK_FILE, "a+")  # noqa: SIM115 - held as long as the index is open
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        give_up = time.monotonic() + _ORPHAN_SECONDS
+        while not self._is_taken():
             self._file.seek(0)
             owner = self._file.read().strip() or "unknown"
-            self._file.close()
-            raise HomeLocked(
-                f"process {owner} owns the index of {path}; use it through that server, or stop it", {"pid": owner}
-            ) from None
+            # Of an owner that was killed, the process that writes its index may still be about to end.
+            if not has_ended(owner) or time.monotonic() > give_up:
+                self._file.close()
+                raise HomeLocked(
+                    f"process {owner} owns the index of {path}; use it through that server, or stop it", {"pid": owner}
+                )
+            time.sleep(_LOOK_SECONDS)
         self._file.seek(0)
         self._file.truncate()
         self._file.write(str(os.getpid()))
         self._file.flush()
 
+    def _is_taken(self) -> bool:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def fileno(self) -> int:
+        """The descriptor of the lock: whoever inherits it holds the lock as well."""
+        return self._file.fileno()
+
     def release(self) -> None:
         """Let others own the index."""
         self._file.close()
+
+
+def has_ended(pid: str) -> bool:
+    """Whether there is no process of this number any more."""
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except (ValueError, PermissionError):
+        return False
+    return False
 
 
 @dataclass
@@ -132,8 +161,12 @@ def open_runtime(
     *,
     progress: Callable[[Progress], None] = lambda _: None,
     api_key: str | None = None,
+    apart: Mapping[str, str] | None = None,
 ) -> Runtime:
-    """Open a home, taking its lock. Raises `HomeLocked` while another process owns it."""
+    """Open a home, taking its lock. Raises `HomeLocked` while another process owns it.
+
+    With `apart`, an environment, the index is written in a process beside this one, which is given what it needs of that.
+    """
     lock = HomeLock(home.path)
     try:
         for scratch in home.path.glob(f"{SCRATCH}*"):  # of an owner that was killed, with text that may be purged since
@@ -153,6 +186,7 @@ def open_runtime(
             cache=cache,
             vector_memory_bytes=settings.vector_memory_mb << 20,
             postings_memory_bytes=settings.postings_memory_mb << 20,
+            writer=HERE if apart is None else Apart(home.path, apart, holding=[lock.fileno()]),
         )
         indexer = Indexer(home, catalogue, index, embedder, cache, progress)
         indexer.embedding_problem = embedding_problem

@@ -83,6 +83,9 @@ class Settings:
     keep_hooks: bool = _setting(
         True, "Keep a process beside the server that answers Git's hooks without loading anything."
     )
+    index_apart: bool = _setting(
+        True, "Write the index in a process beside the server, so that searches do not wait for it."
+    )
     log_level: str = _setting("info", "debug, info, warning or error.")
 
     def overlaid(self, values: Mapping[str, object]) -> Settings:

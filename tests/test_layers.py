@@ -40,7 +40,7 @@ LAYER_OF = {module: number for number, modules in enumerate(LAYERS.values()) for
 LONGEST_FILE = 500
 # Imports inside functions: each entry gives the reason.
 LATE_IMPORTS = {
-    "index/vectors.py": "chromadb takes a second and hundreds of megabytes, and hooks and most commands never open it",
+    "index/chroma.py": "chromadb takes a second and hundreds of megabytes, and hooks and most commands never open it",
 }
 
 
@@ -156,7 +156,9 @@ def test_a_file_can_be_read_in_one_sitting(path: Path) -> None:
 def test_git_is_touched_by_the_store_alone() -> None:
     assert {name.split(".")[0] for name in importers_of("dulwich")} == {"store"}
     # Besides it, only what serves Git's own HTTP backend, extracts documents in workers or runs other programs for a person.
-    assert {name.split(".")[0] for name in importers_of("subprocess")} <= {"store", "web", "documents", "cli", "demo"}
+    others = {"web", "documents", "cli", "demo"}
+    assert {name.split(".")[0] for name in importers_of("subprocess")} <= {"store", "index", *others}
+    assert {name for name in importers_of("subprocess") if name.startswith("index")} == {"index.apart"}
 
 
 def test_only_entry_points_read_the_environment() -> None:

@@ -31,7 +31,8 @@ def serve(session: Session, host: str | None, port: int | None) -> None:
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     home = home_of(session, given)
     home.check_hooks()  # before the index and the model are opened, which take seconds
-    runtime = open_runtime(home, api_key=session.embedder_api_key)
+    apart = session.environment if home.settings.index_apart else None
+    runtime = open_runtime(home, api_key=session.embedder_api_key, apart=apart)
 
     def announce(line: str) -> None:
         click.echo(line)

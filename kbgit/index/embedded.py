@@ -16,10 +16,9 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock, RLock
+from threading import Lock
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -27,6 +26,7 @@ import numpy as np
 from kbgit.embedding.cache import VectorCache
 from kbgit.errors import EmbeddingFailure, IndexDamaged, IndexFailure
 from kbgit.index.arithmetic import keep_to_one_thread
+from kbgit.index.base_index import BaseIndex
 from kbgit.index.bm25 import Bm25, LexicalScores, Searched
 from kbgit.index.contract import (
     BaseState,
@@ -38,11 +38,12 @@ from kbgit.index.contract import (
     Query,
     Scope,
 )
-from kbgit.index.generation import EMPTY_STATE, NEAREST, Generation, Model, View, remove_tree
+from kbgit.index.generation import EMPTY_STATE, NEAREST, Model, View, remove_tree
 from kbgit.index.postings import PostingsCache
 from kbgit.index.query import parse_query
 from kbgit.index.vector_table import DEFAULT_FLOOR
-from kbgit.index.vectors import VectorMemory, VectorStore
+from kbgit.index.vectors import VectorMemory
+from kbgit.index.writer import HERE, Writer
 
 _SMALL_SCOPE = 2 * NEAREST
 """Passages in scope of which all are looked up exactly when vectors are not in memory."""
@@ -69,11 +70,12 @@ class EmbeddedIndex:
         cache: VectorCache | None,
         vector_memory_bytes: int,
         postings_memory_bytes: int,
+        writer: Writer = HERE,
     ) -> None:
         """Open lazily what is in `directory`. Without `fingerprint` and `dimension` there is no semantic leg.
 
         `cache` gives vectors back that were embedded before. Bases whose vectors do not fit into what is left of
-        `vector_memory_bytes` are searched approximately.
+        `vector_memory_bytes` are searched approximately. `writer` changes the files, and is closed with the index.
         """
         keep_to_one_thread()
         self._directory = directory
@@ -81,9 +83,10 @@ class EmbeddedIndex:
         if fingerprint is not None and dimension is not None:
             self._model = Model(fingerprint, dimension, cache, VectorMemory(vector_memory_bytes))
         self._cache = cache
+        self._writer = writer
         self._postings_memory = postings_memory_bytes
         self._scorer = Bm25(PostingsCache(postings_memory_bytes))
-        self._bases: dict[str, _BaseIndex] = {}
+        self._bases: dict[str, BaseIndex] = {}
         self._lock = Lock()
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -162,6 +165,7 @@ class EmbeddedIndex:
             bases, self._bases = list(self._bases.values()), {}
         for base in bases:
             base.close()
+        self._writer.close()
 
     # --- beyond the contract -----------------------------------------------------------------------------------------
 
@@ -175,18 +179,18 @@ class EmbeddedIndex:
     def _path(self, base: str) -> Path:
         return self._directory / directory_name(base)
 
-    def _of(self, base: str) -> _BaseIndex:
+    def _of(self, base: str) -> BaseIndex:
         with self._lock:
             found = self._bases.get(base)
             if found is None:
-                found = self._bases[base] = _BaseIndex(base, self._path(base), self._model)
+                found = self._bases[base] = BaseIndex(base, self._path(base), self._model, self._writer)
         return found
 
-    def _find(self, base: str) -> _BaseIndex | None:
+    def _find(self, base: str) -> BaseIndex | None:
         """A base that is there; asking for others leaves no trace."""
         return self._of(base) if base in self._bases or self._path(base).is_dir() else None
 
-    def _each(self) -> Iterator[_BaseIndex]:
+    def _each(self) -> Iterator[BaseIndex]:
         return (found for base in self.bases() if (found := self._find(base)) is not None)
 
     def _views(self, scope: Scope) -> Iterator[tuple[str, View]]:
@@ -283,216 +287,3 @@ def _rows_to_look_up(found: LexicalScores, start: int, end: int) -> Integers:
     scores = found.lexical[first:last]
     best = np.argpartition(-scores, NEAREST)[:NEAREST]
     return rows[best[scores[best] > 0]]
-
-
-class _BaseIndex:
-    """One base: the generation that answers, and the one that is being built if there is one. Thread-safe."""
-
-    def __init__(self, base: str, directory: Path, model: Model | None) -> None:
-        self._base = base
-        self._directory = directory
-        self._model = model
-        self._changing = RLock()
-        self._current: Generation | None = None
-        self._building: Generation | None = None
-        self._is_open = False
-        self._is_dropped = False
-
-    def state(self) -> BaseState:
-        generation = self._shown()
-        return generation.state if generation else EMPTY_STATE
-
-    def items(self) -> Mapping[str, str]:
-        generation = self._shown()
-        return generation.lexical.snapshot().items if generation else {}
-
-    def wanted(self) -> Iterable[str]:
-        self._open()
-        generations = (self._current, self._building)
-        return {key for generation in generations if generation for key in generation.wanted}
-
-    def view(self) -> View | None:
-        self._open()
-        generation = self._current
-        return generation.view() if generation else None
-
-    def update(self, update: IndexUpdate) -> None:
-        with self._changing:
-            self._open()
-            if self._is_dropped:
-                raise IndexFailure(f"{self._base} was dropped")
-            generation = self._shown()
-            if generation is None:
-                generation = self._current = self._begin(1)
-            try:
-                generation.apply(update)
-            except IndexDamaged as problem:
-                self._give_up(generation, problem)
-                raise
-            if generation is self._building and update.head is not None:
-                self._switch(generation)
-            with suppress(IndexFailure):  # what has no use any more does no harm; the next update tries again
-                self._change_vectors(generation, generation.trim)
-
-    def rebuild(self, updates: Iterable[IndexUpdate]) -> None:
-        self._open()
-        built = self._begin(self._current.number + 1 if self._current else 1)
-        try:
-            for update in updates:
-                built.apply(update)
-            with suppress(IndexFailure):  # what is missing yet is embedded as ever
-                built.fill()
-                built.take_vectors(self._current)
-        except BaseException:
-            built.remove()
-            raise
-        with self._changing:
-            if self._is_dropped:
-                built.remove()
-                raise IndexFailure(f"{self._base} was dropped")
-            self._switch(built)
-
-    def pending(self, limit: int) -> dict[str, str]:
-        with self._changing:
-            generation = self._shown()
-            if generation is None:
-                return {}
-            self._change_vectors(generation, generation.fill)
-            try:
-                return generation.texts(limit)
-            except IndexDamaged as problem:
-                self._give_up(generation, problem)
-                return {}
-
-    def add_vectors(self, vectors: Mapping[str, Floats]) -> None:
-        with self._changing:
-            if generation := self._shown():
-                self._change_vectors(generation, lambda: generation.add(vectors))
-
-    def lost_vectors(self, vectors: VectorStore | None, problem: IndexFailure) -> None:
-        with self._changing:
-            for generation in (self._current, self._building):
-                if generation is not None and generation.vectors is vectors:
-                    generation.lose_vectors(problem)
-
-    def is_sound(self) -> bool:
-        """Whether what answers is as it was written; if not, it is given up and the base is empty."""
-        with self._changing:
-            if self._current is None:
-                return False
-            try:
-                self._current.lexical.refresh()
-            except IndexDamaged as problem:
-                self._give_up(self._current, problem)
-                return False
-            except IndexFailure as problem:
-                log.error("%s is left out of a search: %s", self._base, problem)
-                return False
-            return True
-
-    def reset(self) -> None:
-        with self._changing:
-            self._open()
-            if self._current is None:
-                return
-            if self._building is not None:
-                self._building.remove()
-            self._building = self._begin(self._current.number + 1)
-
-    def drop(self, trash: Path) -> None:
-        with self._changing:
-            self._is_dropped = True
-            for generation in (self._current, self._building):
-                if generation is not None and generation.vectors is not None:
-                    with suppress(IndexFailure):
-                        generation.vectors.destroy()
-            self._current = self._building = None
-            self._is_open = True
-            # Renamed first, so that a crash leaves no half of it that could be taken for a base.
-            try:
-                if self._directory.exists():
-                    self._directory.rename(trash)
-            except OSError as problem:
-                raise IndexFailure(f"{self._directory} cannot be removed: {problem}") from problem
-            remove_tree(trash)
-
-    def close(self) -> None:
-        with self._changing:
-            for generation in (self._current, self._building):
-                if generation is not None:
-                    generation.close()
-            self._current = self._building = None
-            self._is_open = False
-
-    # --- inside ------------------------------------------------------------------------------------------------------
-
-    def _shown(self) -> Generation | None:
-        self._open()
-        return self._building or self._current
-
-    def _open(self) -> None:
-        if self._is_open:
-            return
-        with self._changing:
-            if self._is_open:
-                return
-            for number in self._numbers():
-                generation = self._opened(number)
-                if generation is None:
-                    continue
-                if self._current is None or (self._current.state.head is None and generation.state.head is not None):
-                    if self._current is not None:
-                        self._current.remove()
-                    self._current = generation
-                else:
-                    generation.remove()
-            self._is_open = True
-            if (current := self._current) is not None:
-                # A crash may have come between a step and what follows from it; vectors of no passage move the floor.
-                with suppress(IndexFailure):
-                    self._change_vectors(current, current.trim)
-
-    def _numbers(self) -> list[int]:
-        """The numbers of the generations on disk, the newest first."""
-        try:
-            names = [path.name for path in self._directory.iterdir()]
-        except FileNotFoundError:
-            return []
-        except OSError as problem:
-            raise IndexFailure(f"{self._directory} cannot be read: {problem}") from problem
-        return sorted((int(name) for name in names if name.isdecimal()), reverse=True)
-
-    def _opened(self, number: int) -> Generation | None:
-        directory = self._directory / str(number)
-        try:
-            return Generation(number, directory, self._model)
-        except IndexDamaged as problem:
-            log.warning("the index of %s must be built anew: %s", self._base, problem)
-            remove_tree(directory)
-            return None
-
-    def _begin(self, number: int) -> Generation:
-        directory = self._directory / str(number)
-        remove_tree(directory)
-        return Generation(number, directory, self._model)
-
-    def _switch(self, generation: Generation) -> None:
-        old, self._current, self._building = self._current, generation, None
-        if old is not None:
-            old.remove()
-
-    def _give_up(self, generation: Generation, problem: IndexFailure) -> None:
-        log.error("the index of %s must be built anew: %s", self._base, problem)
-        if generation is self._building:
-            self._building = None
-        else:
-            self._current = None
-        generation.remove()
-
-    def _change_vectors(self, generation: Generation, change: Callable[[], None]) -> None:
-        """Change vectors; damaged ones are begun anew. Raises `IndexFailure` all the same, so that nobody tries at once."""
-        try:
-            change()
-        except IndexDamaged as problem:
-            generation.lose_vectors(problem)
-            raise

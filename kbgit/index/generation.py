@@ -19,6 +19,7 @@ from kbgit.index.contract import BaseState, Floats, IndexUpdate, Integers
 from kbgit.index.lexical import LexicalIndex, Segment, Snapshot
 from kbgit.index.vector_table import DEFAULT_FLOOR, UNIT_TOLERANCE, Keys, VectorTable, packed
 from kbgit.index.vectors import VectorMemory, VectorStore
+from kbgit.index.writer import Writer
 
 EMPTY_STATE = BaseState(head=None, items=0, passages=0, vectors=0)
 
@@ -84,13 +85,14 @@ class View:
 class Generation:
     """One build of a base: its lexical index, its vectors, and what follows from both. Its owner serialises changes."""
 
-    def __init__(self, number: int, directory: Path, model: Model | None) -> None:
+    def __init__(self, number: int, directory: Path, model: Model | None, writer: Writer) -> None:
         """Open or create it. Raises `IndexDamaged` when the lexical half is lost; lost vectors are begun anew."""
         self.number = number
         self.directory = directory
-        self.lexical = LexicalIndex(directory / "lexical")
+        self.lexical = LexicalIndex(directory / "lexical", writer)
         self.model = model
-        self.vectors = _opened_vectors(directory / "vectors", model)
+        self._writer = writer
+        self.vectors = _opened_vectors(directory / "vectors", model, writer)
         self.wanted: dict[str, int] = {}
         """Vector key → how many passages have it."""
         self.pending: dict[str, None] = {}
@@ -175,7 +177,7 @@ class Generation:
             log.warning("vectors in %s are begun anew: %s", self.directory, problem)
             with suppress(IndexFailure):
                 self.vectors.destroy()
-            self.vectors = _opened_vectors(self.directory / "vectors", self.model)
+            self.vectors = _opened_vectors(self.directory / "vectors", self.model, self._writer)
             self.pending = {}  # so that the cache is asked for all of them again
             self.changed([])
 
@@ -226,17 +228,17 @@ class Generation:
         return keys
 
 
-def _opened_vectors(directory: Path, model: Model | None) -> VectorStore | None:
+def _opened_vectors(directory: Path, model: Model | None, writer: Writer) -> VectorStore | None:
     """The vectors of a generation, begun anew when they are damaged; None without a model or when they are kept from us."""
     if model is None:
         return None
     try:
         try:
-            return VectorStore(directory, model.fingerprint, model.dimension, model.memory)
+            return VectorStore(directory, model.fingerprint, model.dimension, model.memory, writer)
         except IndexDamaged as problem:
             log.warning("vectors in %s are begun anew: %s", directory, problem)
             remove_tree(directory)
-            return VectorStore(directory, model.fingerprint, model.dimension, model.memory)
+            return VectorStore(directory, model.fingerprint, model.dimension, model.memory, writer)
     except IndexFailure as problem:
         log.error("vectors in %s cannot be used: %s", directory, problem)
         return None

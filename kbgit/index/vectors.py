@@ -1,4 +1,4 @@
-"""The vectors of one base: in Chroma on disk, and exactly in memory. The only module that knows Chroma.
+"""The vectors of one base: in Chroma on disk (`kbgit.index.chroma`), and exactly in memory.
 
     store = VectorStore(directory, fingerprint, dimension)
     store.add({key: vector})                      # unit vectors by the SHA-256 of the text that was embedded
@@ -22,29 +22,22 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from threading import Lock, RLock
-from typing import Any
 
 import numpy as np
 
 from kbgit.errors import IndexDamaged, IndexFailure
-from kbgit.index.allocation import fill_new_memory
+from kbgit.index.chroma import DATABASE, LARGEST_PAGE, SAVED_GRAPH, translated
 from kbgit.index.contract import Floats
 from kbgit.index.stamp import STAMP_NAME, Stamp
 from kbgit.index.vector_table import FLOOR_SAMPLE, UNIT_TOLERANCE, VectorTable, cosine_floor, packed
+from kbgit.index.writer import HERE, VectorFiles, Writer
 
 VERSION = "vectors/1"
-_COLLECTION = "vectors"
-_METADATA = {"kind": "passage"}  # Chroma refuses to have none
-DATABASE = "chroma.sqlite3"
-_SAVED_GRAPH = "index_metadata.pickle"
-_LARGEST_PAGE = 2000
 _PROBES = 3
-# Search as exact as the graph allows: beyond the memory bound there is no second chance.
-_GRAPH = {"space": "cosine", "ef_construction": 200, "ef_search": 500}
 
 
 class VectorMemory:
@@ -76,18 +69,26 @@ class VectorStore:
     says that the system refused something (a permission, the disk is full).
     """
 
-    def __init__(self, directory: Path, fingerprint: str, dimension: int, memory: VectorMemory | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        fingerprint: str,
+        dimension: int,
+        memory: VectorMemory | None = None,
+        writer: Writer = HERE,
+    ) -> None:
         """Open what is in `directory`; start anew where there is nothing, or vectors of another `fingerprint`.
 
-        What `memory` admits (None: anything) is read into memory at once.
+        What `memory` admits (None: anything) is read into memory at once. `writer` opens Chroma's files.
         """
         self.dimension = dimension
         self._directory = directory
         self._fingerprint = fingerprint
         self._memory = memory
+        self._writer = writer
         self._lock = RLock()
         self._is_destroyed = False
-        self._chroma: _Chroma | None = None
+        self._chroma: VectorFiles | None = None
         self._keys: dict[str, None] = {}
         self._table: VectorTable | None = None
         self._buffer: Floats = np.empty((0, dimension), np.float32)
@@ -101,7 +102,8 @@ class VectorStore:
                 if self._memory is not None:
                     self._memory.leave(self)
                 if self._chroma is not None:
-                    self._chroma.close()  # or whoever opens the directory next would get this client
+                    with suppress(IndexFailure):
+                        self._chroma.close()  # or whoever opens the directory next would get this client
                 raise
 
     def __len__(self) -> int:
@@ -163,7 +165,7 @@ class VectorStore:
             if chroma is None:
                 return
             chroma.close()
-            with _translated(self._directory):
+            with translated(self._directory):
                 if self._marks() != self._opened_marks or not (self._directory / STAMP_NAME).exists():
                     # The stamp's head and generation are what its files must agree with: the model, and how many.
                     Stamp.write(self._directory, VERSION, self._fingerprint, len(self._keys), self._files(), None)
@@ -177,11 +179,12 @@ class VectorStore:
             self._is_destroyed = True
             chroma, self._chroma = self._chroma, None
             if chroma is not None:
-                chroma.close()
+                with suppress(IndexFailure):  # what is removed need not be whole
+                    chroma.close()
             self.unload()
             self._keys = {}
             self._sampled_floor = None
-            with _translated(self._directory):
+            with translated(self._directory):
                 if self._directory.exists():
                     shutil.rmtree(self._directory)
 
@@ -193,10 +196,9 @@ class VectorStore:
             return known  # without waiting for a writer
         with self._lock:
             if self._table is None:
-                keys = list(self._keys)
-                self._buffer = np.empty((0, self.dimension), np.float32)
-                self._table = VectorTable(packed(keys), self.vectors(keys))
+                self._load()
                 self._rest()
+            assert self._table is not None
             return self._table
 
     def unload(self) -> None:
@@ -213,8 +215,8 @@ class VectorStore:
         """The vectors of `keys`, all of which must be known; shape (len(keys), dimension)."""
         matrix = np.empty((len(keys), self.dimension), np.float32)
         with self._lock:
-            for start in range(0, len(keys), _LARGEST_PAGE):
-                page = keys[start : start + _LARGEST_PAGE]
+            for start in range(0, len(keys), LARGEST_PAGE):
+                page = keys[start : start + LARGEST_PAGE]
                 found = self._reading().fetch(page)
                 if found.keys() != set(page):
                     raise IndexDamaged(f"{self._directory}: Chroma lost {len(set(page) - found.keys())} vectors")
@@ -234,9 +236,9 @@ class VectorStore:
     @property
     def floor(self) -> float:
         """`cosine_floor` of all vectors, also when they are not in memory."""
+        if (table := self._table) is not None:
+            return table.floor  # without waiting for a writer
         with self._lock:
-            if self._table is not None:
-                return self._table.floor
             if self._sampled_floor is None:
                 keys = sorted(self._keys)[:FLOOR_SAMPLE]
                 self._sampled_floor = cosine_floor(packed(keys), self.vectors(keys))
@@ -246,7 +248,7 @@ class VectorStore:
 
     def _whole_stamp(self) -> Stamp | None:
         """The stamp, if vectors of this fingerprint are there and every file is as it was stamped. None: nothing is."""
-        with _translated(self._directory):
+        with translated(self._directory):
             if not self._directory.is_dir() or not any(self._directory.iterdir()):
                 return None
             stamp = Stamp.read(self._directory, VERSION)
@@ -270,13 +272,22 @@ class VectorStore:
         counts = {stamped, chroma.count(), len(self._keys)}
         if len(counts) > 1:
             raise IndexDamaged(f"{self._directory}: {stamped} vectors were written, Chroma has {len(self._keys)}")
-        probes = list(self._keys)[:: max(1, len(self._keys) // _PROBES)][:_PROBES]
-        for probe in self.vectors(probes):
+        some = slice(None, None, max(1, len(self._keys) // _PROBES))
+        if self.may_be_in_memory():
+            probes = self._load().matrix[some][:_PROBES]
+        else:
+            probes = self.vectors(list(self._keys)[some][:_PROBES])
+        for probe in probes:
             if max(chroma.nearest(probe, 1).values(), default=0.0) < 1 - UNIT_TOLERANCE:
                 raise IndexDamaged(f"{self._directory}: Chroma does not find a vector by itself")
-        if self.may_be_in_memory():
-            self.table()
         self._rest()
+
+    def _load(self) -> VectorTable:
+        """Read all vectors into memory."""
+        keys = list(self._keys)
+        self._buffer = np.empty((0, self.dimension), np.float32)
+        self._table = VectorTable(packed(keys), self.vectors(keys))
+        return self._table
 
     def _files(self) -> list[str]:
         """Names of the files that do not change until something is written.
@@ -284,7 +295,7 @@ class VectorStore:
         A graph that was not saved yet (it is from about 1,000 vectors on) has files, but Chroma makes them anew, of
         arbitrary content, whenever it opens them.
         """
-        graphs = [path.parent for path in self._directory.glob(f"*/{_SAVED_GRAPH}")]
+        graphs = [path.parent for path in self._directory.glob(f"*/{SAVED_GRAPH}")]
         found = (path.relative_to(self._directory) for graph in graphs for path in graph.iterdir())
         return sorted(path.as_posix() for path in found)
 
@@ -292,12 +303,12 @@ class VectorStore:
         states = ((name, (self._directory / name).stat()) for name in self._files())
         return [(name, state.st_size, state.st_mtime_ns) for name, state in states]
 
-    def _reading(self) -> _Chroma:
+    def _reading(self) -> VectorFiles:
         self._check_there()
         if self._chroma is None:
-            with _translated(self._directory):
+            with translated(self._directory):
                 self._opened_marks = self._marks()
-            self._chroma = _Chroma(self._directory)
+            self._chroma = self._writer.open_vectors(self._directory)
         return self._chroma
 
     def _check_there(self) -> None:
@@ -309,15 +320,15 @@ class VectorStore:
         if (self._directory / STAMP_NAME).exists():
             self.settle()
 
-    def _writing(self) -> _Chroma:
+    def _writing(self) -> VectorFiles:
         """Chroma, its files no longer vouched for."""
         self._check_there()
-        with _translated(self._directory):
+        with translated(self._directory):
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             (self._directory / STAMP_NAME).unlink(missing_ok=True)
         return self._reading()
 
-    def _forget(self, keys: Sequence[str], chroma: _Chroma) -> None:
+    def _forget(self, keys: Sequence[str], chroma: VectorFiles) -> None:
         if not keys:
             return
         chroma.delete(keys)
@@ -339,87 +350,3 @@ class VectorStore:
             self._buffer[:start] = table.matrix
         self._buffer[start:end] = matrix
         self._table = VectorTable(np.concatenate([table.keys, packed(keys)]), self._buffer[:end])
-
-
-class _Chroma:
-    """Chroma's collection in a directory, opened; made if it is not there. Every complaint becomes `IndexDamaged`."""
-
-    def __init__(self, directory: Path) -> None:
-        # Not at the top: importing Chroma takes half a second and 50 MB, which commands without vectors need not pay.
-        import chromadb
-        from chromadb.config import Settings
-        from chromadb.errors import ChromaError
-
-        fill_new_memory()  # before anything is allocated that Chroma may write out unfilled
-        self._directory = directory
-        self._foreign = (ChromaError, RuntimeError, ValueError)
-        settings = Settings(
-            _env_file=None,  # a stray .env must not choose another server
-            anonymized_telemetry=False,
-            chroma_api_impl="chromadb.api.rust.RustBindingsAPI",
-        )
-        with self._translated():
-            self._client: Any = chromadb.PersistentClient(path=str(directory), settings=settings)
-            try:
-                self._collection: Any = self._client.get_or_create_collection(
-                    _COLLECTION, embedding_function=None, configuration={"hnsw": _GRAPH}
-                )
-                self._largest_batch = int(self._client.get_max_batch_size())
-            except BaseException:
-                self._client.close()
-                raise
-
-    def keys(self) -> list[str]:
-        with self._translated():
-            return list(self._collection.get(include=[])["ids"])
-
-    def count(self) -> int:
-        with self._translated():
-            return int(self._collection.count())
-
-    def fetch(self, keys: Sequence[str]) -> dict[str, Floats]:
-        if not keys:
-            return {}  # to Chroma no ids means every id
-        with self._translated():
-            found = self._collection.get(ids=list(keys), include=["embeddings"])
-            return dict(zip(found["ids"], np.asarray(found["embeddings"], np.float32), strict=True))
-
-    def nearest(self, query: Floats, count: int) -> dict[str, float]:
-        with self._translated():
-            found = self._collection.query(query_embeddings=query[None, :], n_results=count, include=["distances"])
-            return {key: 1.0 - distance for key, distance in zip(found["ids"][0], found["distances"][0], strict=True)}
-
-    def add(self, keys: Sequence[str], matrix: Floats) -> None:
-        def add(start: int, end: int) -> None:
-            page = list(keys[start:end])
-            self._collection.add(ids=page, embeddings=matrix[start:end], metadatas=[_METADATA] * len(page))
-
-        self._paged(len(keys), add)
-
-    def delete(self, keys: Sequence[str]) -> None:
-        self._paged(len(keys), lambda start, end: self._collection.delete(ids=list(keys[start:end])))
-
-    def close(self) -> None:
-        with self._translated():
-            self._client.close()
-
-    def _paged(self, total: int, step: Callable[[int, int], None]) -> None:
-        page = min(self._largest_batch, _LARGEST_PAGE)
-        with self._translated():
-            for start in range(0, total, page):
-                step(start, min(start + page, total))
-
-    def _translated(self) -> AbstractContextManager[None]:
-        return _translated(self._directory, *self._foreign)
-
-
-@contextmanager
-def _translated(directory: Path, *foreign: type[Exception]) -> Iterator[None]:
-    """SQLite's and the `foreign` complaints as `IndexDamaged`, the system's refusals as `IndexFailure`."""
-    damage: tuple[type[Exception], ...] = (sqlite3.Error, *foreign)
-    try:
-        yield
-    except (OSError, sqlite3.OperationalError) as problem:
-        raise IndexFailure(f"vectors in {directory}: {problem}") from problem
-    except damage as problem:
-        raise IndexDamaged(f"vectors in {directory}: {problem}") from problem

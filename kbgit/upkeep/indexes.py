@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 
 from kbgit.errors import IndexFailure, KbgitError
+from kbgit.index.chroma import DATABASE
 from kbgit.index.contract import Floats, IndexedPassage
 from kbgit.index.embedded import directory_name
 from kbgit.index.lexical import LexicalIndex, Snapshot
 from kbgit.index.stamp import STAMP_NAME, Stamp
 from kbgit.index.terms import passage_terms
 from kbgit.index.vector_table import UNIT_TOLERANCE
-from kbgit.index.vectors import DATABASE, VERSION, VectorStore
+from kbgit.index.vectors import VERSION, VectorStore
 from kbgit.indexer import passages_of
 from kbgit.upkeep.derivation import Derivation
 from kbgit.upkeep.finding import Finding

@@ -18,7 +18,7 @@ from tests.web.serving import until
 
 LINE_STEPS = tuple(step for step in WATCHED if step != "none")
 GIT_STEPS = ("git: receive-pack", "git: unpack-objects", "git: http-backend")
-STEPS = (*LINE_STEPS, *GIT_STEPS, "the branch moves", "kept hooks", "any moment", "gc")
+STEPS = (*LINE_STEPS, *GIT_STEPS, "the branch moves", "kept hooks", "index apart", "any moment", "gc")
 _END_SECONDS = 20.0
 _PUSH_SECONDS = 20.0
 
@@ -48,6 +48,8 @@ class Kills:
             fell = self._as_soon_as(_moved(site.repository() / "refs/heads/main"), site.push, everything=True)
         elif step == "kept hooks":
             self._after(self.chance.uniform(0, 0.15), site.push, self._kill_kept_hooks)
+        elif step == "index apart":
+            fell = self._in_the_process_apart(share)
         elif step == "gc":
             self._after(self.chance.uniform(0, 0.05), self._gc)
         else:
@@ -167,6 +169,26 @@ class Kills:
         while (keeper := _process_named(self.site.path, "kbgit.hook_keeper")) is not None:
             with suppress(ProcessLookupError):
                 os.kill(keeper, signal.SIGKILL)
+
+    def _in_the_process_apart(self, share: float) -> bool:
+        """The process that writes the index, by itself or with everything, while it writes or soon after."""
+        site = self.site
+        site.stop()
+        assert site.start(apart=True), site.log()
+        site.push()
+        site.settle()  # now it has been started
+        site.push()
+        time.sleep(share * 0.3)
+        fell = not site.is_fresh()
+        if self.chance.random() < 0.5:
+            site.kill_everything()
+            return fell
+        writer = _process_named(site.path, "kbgit.index.apart_process")
+        assert writer is not None
+        os.kill(writer, signal.SIGKILL)
+        site.push()
+        site.settle()  # the server goes on with another
+        return fell
 
     def _gc(self) -> None:
         self.site.git("gc", "--quiet", "--prune=now")

@@ -9,7 +9,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,12 @@ def _live(order: Mapping[str, Any]) -> None:
     try:
         step_through(control)
         home = Home.at(path, order["settings"])
-        {"serve": _serve, "reindex": _reindex}[order["what"]](home)
+        work: dict[str, Callable[[Home], None]] = {
+            "serve": _serve,
+            "serve apart": partial(_serve, apart=True),
+            "reindex": _reindex,
+        }
+        work[order["what"]](home)
         code = 0
     except BaseException as error:  # noqa: BLE001 - a forked child must not go on where its parent was
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
@@ -58,8 +64,8 @@ def _live(order: Mapping[str, Any]) -> None:
         os._exit(code)
 
 
-def _serve(home: Home) -> None:
-    serve(open_runtime(home), os.environ, lambda line: print(line, flush=True))
+def _serve(home: Home, *, apart: bool = False) -> None:
+    serve(open_runtime(home, apart=os.environ if apart else None), os.environ, lambda line: print(line, flush=True))
 
 
 def _reindex(home: Home) -> None:

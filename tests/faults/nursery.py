@@ -53,7 +53,7 @@ class Nursery:
         )
 
     def child(self, home: Path, what: str, control: Path, **settings: object) -> Child:
-        """Fork: `what` is `serve` or `reindex`."""
+        """Fork: `what` is `serve`, `serve apart` or `reindex`."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         order = {"home": str(home), "what": what, "control": str(control), "settings": _SETTINGS | settings}

@@ -106,10 +106,11 @@ class Site:
 
     # The server
 
-    def start(self) -> bool:
-        """Start a server. Whether it came to answering."""
+    def start(self, *, apart: bool = False) -> bool:
+        """Start a server, which writes its index itself or in a process `apart`. Whether it came to answering."""
         self.forget_server()
-        self.server = self._nursery.child(self.path, "serve", self.control_file, **self._settings)
+        what = "serve apart" if apart else "serve"
+        self.server = self._nursery.child(self.path, what, self.control_file, **self._settings)
         url = url_of(self.path, self.server)
         self.url = url or ""
         return url is not None

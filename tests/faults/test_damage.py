@@ -20,6 +20,7 @@ SAMPLE = (
     ("vectors.sqlite", "garbage"),
     ("memory-vectors.sqlite", "empty"),
     ("lexical/*.seg", "cut by one byte"),
+    ("lexical/*.lexicon", "one byte flipped"),
     ("lexical/*.toc", "missing"),
     ("lexical/stamp.json", "half"),
     ("lexical/stamp.json", "unreadable"),

@@ -1,4 +1,5 @@
-"""One suite for every index backend: what `kbgit.index.contract` promises, on `MemoryIndex` and on `EmbeddedIndex`.
+"""One suite for every index backend: what `kbgit.index.contract` promises, on `MemoryIndex` and on `EmbeddedIndex`, which
+writes in this process or in another.
 
 The last tests hold the one against the other: whatever sequence of updates led there, both give the same scores.
 """
@@ -6,6 +7,7 @@ The last tests hold the one against the other: whatever sequence of updates led 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,10 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbgit.errors import EmbeddingFailure
+from kbgit.index.apart import Apart
 from kbgit.index.contract import BaseState, Floats, Index, IndexedPassage, IndexUpdate, Query, Scope, Scores
 from kbgit.index.embedded import EmbeddedIndex
 from kbgit.index.memory import MemoryIndex
 from kbgit.index.vector_table import DEFAULT_FLOOR
+from kbgit.index.writer import HERE, Writer
 
 DIMENSION = 16
 ADA = "personal:ada/notes"
@@ -31,7 +35,7 @@ TWO = "2" * 40
 MEGABYTES = 1 << 20
 
 
-def embedded(directory: Path, dimension: int | None = DIMENSION) -> Index:
+def embedded(directory: Path, dimension: int | None = DIMENSION, writer: Writer = HERE) -> Index:
     return EmbeddedIndex(
         directory,
         fingerprint=None if dimension is None else "random/1",
@@ -39,18 +43,26 @@ def embedded(directory: Path, dimension: int | None = DIMENSION) -> Index:
         cache=None,
         vector_memory_bytes=64 * MEGABYTES,
         postings_memory_bytes=64 * MEGABYTES,
+        writer=writer,
     )
 
 
 Open = Callable[..., Index]
 
 
-@pytest.fixture(params=["memory", "embedded"])
+@pytest.fixture(params=["memory", "embedded", "apart"])
 def open_index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     opened: list[Index] = []
 
     def open_index(dimension: int | None = DIMENSION) -> Index:
-        index = MemoryIndex(dimension) if request.param == "memory" else embedded(tmp_path / "index", dimension)
+        index: Index
+        match request.param:
+            case "memory":
+                index = MemoryIndex(dimension)
+            case "embedded":
+                index = embedded(tmp_path / "index", dimension)
+            case _:
+                index = embedded(tmp_path / "index", dimension, Apart(tmp_path / "index", os.environ))
         opened.append(index)
         return index
 

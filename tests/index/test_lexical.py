@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from kbgit.errors import IndexDamaged, IndexFailure
 from kbgit.index.contract import IndexedPassage
 from kbgit.index.lexical import LexicalIndex, Snapshot
+from kbgit.index.lexical_files import exclusive
 from kbgit.index.stamp import STAMP_NAME
 
 HEAD = "a" * 40
@@ -382,6 +383,6 @@ def test_two_threads_that_write_take_turns(index: LexicalIndex) -> None:
 def test_another_process_that_writes_is_named_as_the_reason(
     index: LexicalIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kbgit.index.lexical._LOCK_SECONDS", 0.0)
-    with index._exclusive(), pytest.raises(IndexFailure, match="another process"):
+    monkeypatch.setattr("kbgit.index.lexical_files._LOCK_SECONDS", 0.0)
+    with exclusive(index.directory), pytest.raises(IndexFailure, match="another process"):
         LexicalIndex(index.directory).apply((), [passage("one", "alpha")], HEAD)

@@ -1,0 +1,100 @@
+"""The process that writes the index for another: `python -I -m kbgit.index.apart_process DIRECTORY`; see `kbgit.index.apart`.
+
+Standard input is a socket. With each message on it comes another socket, for one conversation: a request is a name with
+arguments, an answer is what the request gives or why it failed. When the first socket ends, so does this process, wherever
+it is: whoever it wrote for has ended.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import NoReturn
+
+from kbgit.errors import IndexDamaged, IndexFailure
+from kbgit.index.arithmetic import keep_to_one_thread
+from kbgit.index.chroma import Collection
+from kbgit.index.lexical_files import write_state
+from kbgit.index.writer import Failed
+
+CONVERSE = b"c"
+"""The message that comes with a conversation's socket."""
+_NICENESS = 5  # searches come first
+
+log = logging.getLogger("kbgit.index")
+
+
+def main() -> NoReturn:
+    """Converse until standard input ends."""
+    control = socket.socket(fileno=sys.stdin.fileno())
+    os.nice(_NICENESS)
+    for of_all in (signal.SIGINT, signal.SIGTERM):  # they mean the one it writes for, which then ends this one
+        signal.signal(of_all, signal.SIG_IGN)
+    keep_to_one_thread()
+    gc.freeze()
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, len(CONVERSE), 1)
+        if not message:
+            os._exit(0)
+        threading.Thread(target=_converse, args=(Connection(descriptors[0]),), daemon=True).start()
+
+
+def _converse(connection: Connection) -> None:
+    """Answer until the other side closes."""
+    opened: list[Collection] = []
+    requests = _requests(opened)
+    with connection, suppress(EOFError, OSError):  # nobody is left to hear the answer
+        try:
+            while True:
+                request, arguments = connection.recv()
+                connection.send(_answer(requests, request, arguments))
+        finally:
+            for collection in opened:
+                collection.close()
+
+
+def _requests(opened: list[Collection]) -> Mapping[str, Callable[..., object]]:
+    """What can be asked for. At most one collection is open in a conversation, and in `opened`."""
+
+    def written(*arguments: object) -> None:
+        write_state(*arguments)  # type: ignore[arg-type]
+        gc.collect()  # Whoosh's readers are cycles, which would keep superseded files open
+
+    def close() -> None:
+        opened.pop().close()
+
+    return {
+        "write_state": written,
+        "open_vectors": lambda directory: opened.append(Collection(directory)),
+        "keys": lambda: opened[0].keys(),
+        "count": lambda: opened[0].count(),
+        "fetch": lambda keys: opened[0].fetch(keys),
+        "nearest": lambda query, count: opened[0].nearest(query, count),
+        "add": lambda keys, matrix: opened[0].add(keys, matrix),
+        "delete": lambda keys: opened[0].delete(keys),
+        "close": close,
+    }
+
+
+def _answer(requests: Mapping[str, Callable[..., object]], request: str, arguments: tuple[object, ...]) -> object:
+    try:
+        return requests[request](*arguments)
+    except IndexDamaged as error:
+        return Failed(error.message, is_damage=True)
+    except IndexFailure as error:
+        return Failed(error.message, is_damage=False)
+    except Exception as error:  # a fault of ours is told to the one who waits, and must not leave it waiting
+        log.exception("the index could not be written")
+        return Failed(f"{type(error).__name__}: {error}", is_damage=False)
+
+
+if __name__ == "__main__":
+    main()
