@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 
@@ -71,8 +72,7 @@ class Home:
         if not file.is_file():
             raise HomeProblem(f"{path} is no kbgit home; `kbgit init {path}` makes one")
         try:
-            # As texts: to YAML, `off` is a truth value and 0010 is eight; what a setting means is for its kind to say.
-            written = yaml.load(file.read_text("utf-8"), yaml.BaseLoader) or {}
+            written = _written(file.read_text("utf-8"))
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise InvalidSetting(f"{file} cannot be read: {error}") from None
         if not isinstance(written, dict):
@@ -220,6 +220,12 @@ class Home:
         python = self.hooks / "python"
         if not python.is_file() or shutil.which(python.read_text().strip()) is None:
             raise HomeProblem(f"{python} names no interpreter; `kbgit hooks install --server` restores it")
+
+
+@lru_cache(maxsize=1)  # to read a file of comments takes as long as the rest of a hook, and forks find it read already
+def _written(text: str) -> object:
+    # As texts: to YAML, `off` is a truth value and 0010 is eight; what a setting means is for its kind to say.
+    return yaml.load(text, yaml.BaseLoader) or {}
 
 
 def _size_below(directory: Path) -> int:

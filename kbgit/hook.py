@@ -15,7 +15,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kbgit import config, names
@@ -71,7 +71,9 @@ def answer(name: str, home_path: Path, stdin: bytes, environment: Mapping[str, s
     """What the hook `name` does with the lines Git gave it, in the environment Git gave it; its exit code."""
     try:
         push = _read_push(home_path, stdin, environment, say)
-        return {"pre-receive": pre_receive, "post-receive": post_receive}[name](push)
+        work = {"pre-receive": pre_receive, "post-receive": post_receive}[name]
+        with push.repository.kept() as repository:
+            return work(replace(push, repository=repository))
     except KbgitError as error:
         say(f"{error.code}: {error.message}")
         return 1

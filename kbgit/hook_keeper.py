@@ -8,11 +8,15 @@ Git told the hook, and a fork of this process does the work, with the same code 
 finds nobody here, or is left without an answer, does the work themselves: nothing depends on this process but speed.
 
 It ends when its standard input does, that is with the server, however that ends.
+
+A question is the hook's name, its variables (`NAME=value`) and an empty field, each ended by a zero byte, and then what Git
+wrote to the hook, up to the end. The answer is `say` and a line for each line to the writer, then `code` and the exit code,
+each ended by a zero byte. What does not end so is no answer.
 """
 
 from __future__ import annotations
 
-import json
+import gc
 import logging
 import os
 import select
@@ -23,10 +27,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from kbgit import hook
-from kbgit.home import HOOK_SOCKET
+from kbgit.errors import KbgitError
+from kbgit.home import HOOK_SOCKET, Home
+from kbgit.store import Git
 
 log = logging.getLogger("kbgit.hooks")
 
@@ -48,6 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
         listener.bind(f"{place}/{HOOK_SOCKET}")
         path.chmod(0o600)
         listener.listen(128)
+        _get_ready_to_fork(home)
         try:
             while _someone_asks(listener):
                 connection, _ = listener.accept()
@@ -58,6 +65,15 @@ def main(arguments: list[str] | None = None) -> int:
         finally:
             path.unlink(missing_ok=True)
     return 0
+
+
+def _get_ready_to_fork(home: Path) -> None:
+    """Do once what every fork would do, and spare forks the copies of pages that looking for garbage writes to."""
+    with suppress(KbgitError):  # what is wrong is for the hooks to report
+        Home.at(home)
+        Git(home).understands_commands()
+    gc.collect()
+    gc.freeze()
 
 
 @contextmanager
@@ -91,14 +107,13 @@ def _answer_and_end(connection: socket.socket, home: Path) -> NoReturn:
 def _answer(connection: socket.socket, home: Path) -> None:
     if not _is_of_this_account(connection):
         return
-    request = _read(connection)
-    name, stdin, sent = request["name"], request["stdin"].encode("utf-8", "surrogateescape"), request["environment"]
+    name, sent, stdin = _read(connection)
 
     def say(line: str) -> None:
-        _send(connection, {"say": line})
+        _send(connection, f"say {line}")
 
     code = hook.answer(name, home, stdin, _environment(sent), say)
-    _send(connection, {"code": code})
+    _send(connection, f"code {code}")
 
 
 def _is_of_this_account(connection: socket.socket) -> bool:
@@ -117,20 +132,25 @@ def _environment(sent: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in kept.items() if name not in _SENT} | told
 
 
-def _read(connection: socket.socket) -> Any:  # noqa: ANN401 - JSON of our own script
-    """What is asked: one JSON value, until the other side has said all."""
+def _read(connection: socket.socket) -> tuple[str, dict[str, str], bytes]:
+    """What is asked, when the other side has said all: the hook, its variables, and what Git wrote to it."""
     said = bytearray()
     while piece := connection.recv(1 << 16):
         said += piece
         if len(said) > _LONGEST_REQUEST:
             raise ValueError("a hook that says more than Git would")
-    return json.loads(said)
+    head, end, stdin = bytes(said).partition(b"\0\0")
+    if not end:
+        raise ValueError("a question that was cut off")
+    name, *variables = head.split(b"\0")
+    rows = (os.fsdecode(variable).partition("=") for variable in variables)
+    return name.decode(), {key: value for key, _, value in rows}, stdin
 
 
-def _send(connection: socket.socket, message: Mapping[str, object]) -> None:
+def _send(connection: socket.socket, message: str) -> None:
     # Whoever asked may be gone (its Git was killed): the work is done all the same, as a hook's would be.
     with suppress(BrokenPipeError, ConnectionResetError):
-        connection.sendall(json.dumps(message).encode() + b"\n")
+        connection.sendall(message.replace("\0", "\\x00").encode("utf-8", "backslashreplace") + b"\0")
 
 
 if __name__ == "__main__":

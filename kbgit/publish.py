@@ -150,7 +150,7 @@ def catch_up(
     head = repository.head()
     if head is not None and head == base.head and not base.alarm and not (repository.path / OUTBOX / head).exists():
         return base
-    with base_lock(repository, pushed=pushed):
+    with base_lock(repository, pushed=pushed), repository.kept() as repository:
         started = clock()
         base = catalogue.base(str(base.key))
         _log_new_heads(repository, catalogue, base, clock)
@@ -306,11 +306,12 @@ def replay(
 
     For a catalogue that nobody else writes. Raises `GitFailure`.
     """
-    for entry in repository.log_entries(after=base.entry):
-        progress(f"{base.key}: cataloguing {entry.sha[:10]}")
-        base = _apply(repository, catalogue, base, entry, limits)
-        if entry.sha == until:
-            break
+    with repository.kept() as repository:
+        for entry in repository.log_entries(after=base.entry):
+            progress(f"{base.key}: cataloguing {entry.sha[:10]}")
+            base = _apply(repository, catalogue, base, entry, limits)
+            if entry.sha == until:
+                break
     return base
 
 

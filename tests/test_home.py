@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -102,6 +103,22 @@ def test_hooks_that_cannot_run_let_nothing_in(home: Home, base_repository: Repos
     writer.commit({"a.md": text()})
     assert not writer.push().ok
     assert base_repository.head() is None
+
+
+@pytest.mark.parametrize("name", SERVER_HOOKS)
+def test_no_variable_leads_a_hook_elsewhere(home: Home, base_repository: Repository, name: str, tmp_path: Path) -> None:
+    decoy = tmp_path / "decoy" / "hooks"
+    decoy.mkdir(parents=True)
+    (decoy / "python").write_text("/bin/true\n")
+    hook = os.path.relpath(home.hooks / name, base_repository.path)
+    environment = {"PATH": os.environ["PATH"], "CDPATH": str(decoy.parent), "python": "/bin/true", "GIT_DIR": "."}
+
+    def run(path: str) -> int:
+        return subprocess.run([path], cwd=base_repository.path, env=environment, input=b"x", check=False).returncode
+
+    assert run(hook) != 0, "what it was given is no line of a push"
+    (home.hooks / "python").unlink()
+    assert run(hook) == run(str(home.hooks / name)) == 1
 
 
 def test_a_repository_that_runs_other_hooks_is_noticed_and_mended(home: Home, base_repository: Repository) -> None:

@@ -99,7 +99,8 @@ def test_a_push_that_finds_it_dead_does_the_work_itself(home: Home, writer: Writ
         assert not writer.push().ok
 
 
-def test_a_connection_that_ends_without_an_answer_is_no_verdict(home: Home, writer: Writer) -> None:
+@pytest.mark.parametrize("answer", [b"", b"say fine\0", b"say fine\0code 0", b"code 0\0say", b"code\0", b"code zero\0"])
+def test_a_connection_that_ends_without_an_answer_is_no_verdict(home: Home, writer: Writer, answer: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(home.path / HOOK_SOCKET))
         listener.listen()
@@ -107,7 +108,10 @@ def test_a_connection_that_ends_without_an_answer_is_no_verdict(home: Home, writ
 
         def hang_up() -> None:
             connection, _ = listener.accept()
-            connection.close()
+            with connection:
+                while connection.recv(65536):
+                    continue
+                connection.sendall(answer)
 
         silent = threading.Thread(target=hang_up)
         silent.start()
@@ -116,6 +120,7 @@ def test_a_connection_that_ends_without_an_answer_is_no_verdict(home: Home, writ
         silent.join(60)
     assert not done.ok
     assert any("bad.md:2" in line for line in said_by_kbgit(done.said)), "the hook looked for itself"
+    assert "fine" not in done.said
 
 
 def test_it_ends_when_its_input_does_as_it_does_when_the_server_is_killed(home: Home) -> None:

@@ -291,8 +291,7 @@ class Writing:
         `make` runs again when somebody pushed in between; what it raises ends the attempt with nothing changed. Raises
         `PushRefused`, `Conflict`, `BaseNotFound`.
         """
-        with self.alone(key):
-            repository = self._indexer.repository(key)
+        with self.alone(key), self._indexer.repository(key).kept() as repository:
             for _ in range(_ATTEMPTS):
                 self._catalogue.add_base(key)
                 base = self._indexer.published(self._catalogue.base(str(key)))
@@ -421,5 +420,5 @@ def _check_path(repository: Repository, base: BaseRow, path: str) -> None:
         why = read_settings(repository, base.head, base.key.slug)[1].why_no_item(path)
     if why:
         raise InvalidRequest(f"no item can be stored at {names.shown(path)!r}: {why}", {"field": "locator"})
-    if base.head and repository.git.succeeds_quietly("cat-file", "-e", f"{base.head}:{path}"):
+    if base.head and repository.has(f"{base.head}:{path}"):
         raise AlreadyExists(f"there is a file {names.shown(path)!r} already", {"locator": path})

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kbgit.errors import GitFailure, TimedOut
+from kbgit.store.cat_file import BATCH_COMMAND, CONTENTS, FACTS, CatFile, Found, Kept
 
 # Inside a hook Git names its quarantine in these; every other GIT_* variable may point at another repository.
 _QUARANTINE = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH")
-_BATCH = 256  # object names written before reading: 256 × 41 bytes stay below a pipe's buffer, so neither side waits
+_BATCH_COMMAND_SINCE = (2, 36)
+_able: dict[str | None, bool] = {}
 
 
 def clean_environment(environment: Mapping[str, str], *, keep_quarantine: bool = False) -> dict[str, str]:
@@ -43,6 +47,7 @@ class Git:
     directory: Path
     timeout_seconds: float = 120.0
     environment: Mapping[str, str] = field(default_factory=lambda: clean_environment(os.environ), repr=False)
+    _kept: Kept | None = field(default=None, repr=False, compare=False)
 
     def run(
         self, *arguments: str, stdin: bytes = b"", allow: Sequence[int] = (0,), extra: Mapping[str, str] | None = None
@@ -81,43 +86,72 @@ class Git:
             raise GitFailure(f"git {arguments[0]} failed: {said[-2000:] or done.returncode}", {"exit": done.returncode})
         return done
 
+    @contextmanager
+    def kept(self) -> Iterator[Git]:
+        """This, for one piece of work: one process is asked about objects, and ends with the context."""
+        if self._kept is not None:
+            yield self
+            return
+        kept = Kept()
+        try:
+            yield replace(self, _kept=kept)
+        finally:
+            kept.close()
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether a question about objects costs no process of its own."""
+        return self._kept is not None
+
     def objects(self, names: Iterable[str]) -> Iterator[tuple[str, str, bytes]]:
         """(name, kind, content) of each object in turn; kind is `missing` for what is not there.
 
-        One `cat-file --batch` serves all of them.
+        One `cat-file` serves all of them.
         """
-        pending = list(names)
-        if not pending:
-            return
-        with subprocess.Popen(
-            ["git", "-C", str(self.directory), "cat-file", "--batch"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=dict(self.environment),
-        ) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            try:
-                for start in range(0, len(pending), _BATCH):
-                    batch = pending[start : start + _BATCH]
-                    process.stdin.write("".join(f"{name}\n" for name in batch).encode())
-                    process.stdin.flush()
-                    for name in batch:
-                        header = process.stdout.readline().split()
-                        if len(header) < 2:
-                            raise GitFailure("git cat-file ended early")
-                        if len(header) < 3 or header[-1] == b"missing":  # newer ones say "submodule" of one
-                            yield name, "missing", b""
-                            continue
-                        content = process.stdout.read(int(header[2]))
-                        process.stdout.read(1)
-                        yield name, header[1].decode(), content
-            finally:
-                process.kill()
+        for name, found in self._found(list(names), contents=True):
+            yield name, found.kind, found.content
 
     def sizes(self, names: Iterable[str]) -> dict[str, int]:
         """Size in bytes of each object that exists."""
-        listing = self.run("cat-file", "--batch-check", stdin="".join(f"{name}\n" for name in names).encode())
-        rows = (line.split() for line in listing.decode().splitlines())
-        return {row[0]: int(row[2]) for row in rows if len(row) == 3}
+        found = self._found(list(names), contents=False)
+        return {name: fact.size for name, fact in found if fact.kind != "missing"}
+
+    def fact(self, name: str) -> Found:
+        """What a name means, without its content."""
+        ((_, found),) = self._found([name], contents=False)
+        return found
+
+    def _found(self, names: Sequence[str], *, contents: bool) -> Iterator[tuple[str, Found]]:
+        if names:
+            with self._cat_file(contents=contents) as process:
+                asked = [self._in_one_line(name) for name in names]
+                yield from zip(names, process.ask(asked, contents=contents), strict=True)
+
+    @contextmanager
+    def _cat_file(self, *, contents: bool) -> Iterator[CatFile]:
+        """The kept process, if one is and nobody is being answered by it; else one for these questions alone."""
+        mode = CONTENTS if contents else FACTS
+        if self._kept is None or not self._kept.taken():
+            with closing(CatFile(self.directory, mode, self.environment, self.timeout_seconds)) as process:
+                yield process
+            return
+        try:
+            mode = BATCH_COMMAND if self.understands_commands() else mode
+            yield self._kept.process(self.directory, mode, self.environment, self.timeout_seconds)
+        finally:
+            self._kept.give_back()
+
+    def _in_one_line(self, name: str) -> str:
+        """`name`, or the object that it means where a path in it has line ends, which would be two questions."""
+        if "\n" not in name and "\r" not in name:
+            return name
+        named = self.complete("rev-parse", "--verify", "--quiet", name, allow=(0, 1, 128))
+        return named.stdout.decode().strip() or "0" * 40
+
+    def understands_commands(self) -> bool:
+        """Whether one `cat-file` answers every kind of question. Asked once for all that find the same `git`."""
+        path = self.environment.get("PATH")
+        if path not in _able:
+            version = re.search(rb"(\d+)\.(\d+)", self.run("version"))
+            _able[path] = version is not None and (int(version[1]), int(version[2])) >= _BATCH_COMMAND_SINCE
+        return _able[path]

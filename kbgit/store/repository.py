@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -66,6 +67,7 @@ class Repository:
     git: Git
     _objects: Repo | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _last_changes: tuple[tuple[str | None, str], list[Change]] | None = field(default=None, repr=False)
 
     @classmethod
     def at(cls, path: Path, git: Git | None = None) -> Repository:
@@ -80,6 +82,18 @@ class Repository:
         path.mkdir(parents=True, exist_ok=False)
         Git(path).run("init", "--quiet", "--bare", "--template=", f"--initial-branch={branch}", ".")
         return cls(path, Git(path))
+
+    @contextmanager
+    def kept(self) -> Iterator[Repository]:
+        """This repository for one piece of work of one thread: questions about objects go to one process, ended with it.
+
+        Worth it where several are asked. What needs no process then is found out without one.
+        """
+        if self.git.is_kept:
+            yield self
+            return
+        with self.git.kept() as git:
+            yield Repository(self.path, git)
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """Set `settings` (`section.key` → value) in the repository's own configuration."""
@@ -139,23 +153,37 @@ class Repository:
 
     # Histories and trees
 
+    def has(self, name: str) -> bool:
+        """Whether an object of that name (`<commit>:<path>`, say) is stored."""
+        return self.git.fact(name).kind != "missing"
+
     def has_commit(self, sha: str) -> bool:
         """Whether a commit of that name is stored."""
-        return self.git.succeeds_quietly("cat-file", "-e", f"{sha}^{{commit}}")
+        return self.commit_of(sha) is not None
 
     def commit_of(self, sha: str) -> str | None:
         """The commit that an object is or, for a tag, names; None for anything else."""
-        named = self.git.complete("rev-parse", "--verify", "--quiet", f"{sha}^{{commit}}", allow=(0, 1, 128))
-        return named.stdout.decode().strip() or None
+        return self.git.fact(f"{sha}^{{commit}}").sha or None
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Whether `old` is in the history of `new`."""
+        if old in self._parents_at_hand(new) and self.has_commit(old):
+            return True
         return self.git.succeeds("merge-base", "--is-ancestor", old, new)
 
     def history(self, new: str, without: Sequence[str] = ()) -> list[str]:
         """Commits reachable from `new` and from none of `without`, parents before children."""
+        if without and self._parents_at_hand(new) == tuple(without):
+            return [new]
         hidden = [f"^{sha}" for sha in without]
         return self.git.run("rev-list", "--topo-order", "--reverse", new, *hidden, "--").decode().split()
+
+    def _parents_at_hand(self, sha: str) -> tuple[str, ...]:
+        """A commit's parents, where asking for them costs next to nothing. Most steps are from a commit to its child."""
+        if not self.git.is_kept:
+            return ()
+        ((_, kind, content),) = self.git.objects([sha])
+        return _parse_commit(sha, content).parents if kind == "commit" else ()
 
     def commits(self, shas: Iterable[str]) -> Iterator[Commit]:
         """Each commit, parsed."""
@@ -177,8 +205,15 @@ class Repository:
 
     def changes(self, old: str | None, new: str) -> list[Change]:
         """Paths whose entry differs between two commits; from nothing when `old` is None. No rename detection."""
-        raw = self.git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", old or EMPTY_TREE, new)
-        return [change for _, changes in _raw_differences(b"-\0" + raw) for change in changes]
+        step = (old, new)
+        if self._last_changes is None or self._last_changes[0] != step:
+            raw = self.git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", old or EMPTY_TREE, new)
+            found = [change for _, changes in _raw_differences(b"-\0" + raw) for change in changes]
+            if not self.git.is_kept:
+                return found
+            # Admission, history and receipt each ask for the same step.
+            self._last_changes = (step, found)
+        return list(self._last_changes[1])
 
     def commit_changes(self, shas: Sequence[str]) -> Iterator[tuple[str, list[Change]]]:
         """For each commit, the paths whose entry differs from that in **every** parent (for a root: every path).
@@ -186,6 +221,9 @@ class Repository:
         This is Git's combined difference (`git log -c`), and the definition of a revision. `old` of a merge's change is the
         entry in its first parent.
         """
+        if len(shas) == 1 and len(parents := self._parents_at_hand(shas[0])) == 1:
+            yield shas[0], self.changes(parents[0], shas[0])
+            return
         raw = self.git.run(
             "diff-tree",
             *("--stdin", "-r", "-z", "-c", "--root", "--raw", "--no-renames", "--no-abbrev", "--always"),
@@ -209,7 +247,10 @@ class Repository:
             yield sha, content
 
     def blob(self, sha: str) -> bytes:
-        """One blob's content, read in this process."""
+        """One blob's content, read in this process or by one that is kept."""
+        if self.git.is_kept:
+            ((_, content),) = self.blobs([sha])
+            return content
         with self._lock:
             try:
                 if self._objects is None:
@@ -274,8 +315,7 @@ class Repository:
 
     def append_to_log(self, message: str, head: str, previous: str | None, when: int) -> str:
         """Add an entry to the publication log: a commit with the empty tree, whose last parent is `head`."""
-        if not self.git.succeeds_quietly("cat-file", "-e", EMPTY_TREE):
-            self.git.run("hash-object", "-w", "-t", "tree", "--stdin")
+        # Git has the empty tree whether or not it is stored.
         parents = [argument for sha in (previous, head) if sha for argument in ("-p", sha)]
         identity = {  # with the @, because Git takes a short number for a date of another form
             f"GIT_{who}_{what}": value
@@ -292,6 +332,8 @@ class Repository:
         last = self.ref(PUBLICATION_LOG)
         if last is None or last == after:
             return []
+        if after is not None and self._parents_at_hand(last)[:-1] == (after,):
+            return list(self.commits([last]))
         listing = self.git.run("rev-list", "--first-parent", "--parents", last, *([f"^{after}"] if after else []), "--")
         chain = []
         for line in listing.decode().splitlines():

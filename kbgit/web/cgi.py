@@ -24,7 +24,7 @@ Progress = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to run, and its limits.
+    """What to run, how modestly, and its limits.
 
     `body_limit` is in bytes after decompression. `stall_seconds` is how long nothing may move in either direction,
     `longest_seconds` how long all of it may take.
@@ -36,6 +36,8 @@ class Program:
     body_limit: int
     stall_seconds: float
     longest_seconds: float
+    niceness: int = 0
+    """How far it, and all that it starts, steps back behind this process."""
 
 
 @dataclass
@@ -86,7 +88,7 @@ class Exchange:
 
     async def _start(self) -> Process:
         try:
-            return await asyncio.create_subprocess_exec(
+            process = await asyncio.create_subprocess_exec(
                 *self.program.command,
                 stdin=PIPE,
                 stdout=PIPE,
@@ -97,6 +99,12 @@ class Exchange:
             )
         except OSError as error:
             raise GitFailure(f"{self.program.command[0]} cannot be run: {error}") from error
+        if self.program.niceness:
+            modest = os.getpriority(os.PRIO_PROCESS, 0) + self.program.niceness
+            # The whole group, which may have grown by now; or nobody any more.
+            with suppress(ProcessLookupError, PermissionError):
+                os.setpriority(os.PRIO_PGRP, process.pid, modest)
+        return process
 
     async def _relay(self, process: Process) -> None:
         """Send on what the program prints: its header, then its body piece by piece."""

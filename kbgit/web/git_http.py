@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import parse_qs
 
 from kbgit.access import Action, Principal, Target, decide
@@ -23,7 +26,7 @@ from kbgit.errors import BaseNotFound, Forbidden, InvalidName, KbgitError, NotFo
 from kbgit.home import Home
 from kbgit.hook import RIGHTS, USER, VIA
 from kbgit.revision import Via
-from kbgit.store.git import clean_environment
+from kbgit.store.git import Git, clean_environment
 from kbgit.web.asgi import Message, Receive, Scope, Send, header, respond_refusal, visit_of
 from kbgit.web.auth import BASIC_CHALLENGE, Authenticator, git_caller, refuse_misplaced_token
 from kbgit.web.bodies import ClientGone, announced_length, is_gzip, too_large
@@ -41,6 +44,7 @@ _GIT_PROTOCOL = re.compile(r"[a-z0-9=.:-]{1,200}")
 _MEGABYTE = 1024 * 1024
 _FETCH_REQUEST_BYTES = 10 * _MEGABYTE  # what a client may say of its refs; Git's own limit for it
 _PUSH_COMMANDS_BYTES = _MEGABYTE  # beside the pack, to which push_max_mb applies
+_NICENESS = 5  # pushes and clones yield to searches
 _LONGEST_SECONDS = 3600.0  # a whole exchange, however lively
 # All that a child inherits: nothing that the server was told in confidence.
 _INHERITED = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "TZ")
@@ -80,6 +84,7 @@ class GitHttp:
         self._environment = clean_environment(
             {name: environment[name] for name in _INHERITED if name in environment} | _as_environment(home.settings)
         )
+        self._backend = _http_backend(home.repositories, self._environment)
         self._most_at_once = most_at_once
         self._on_pushed = on_pushed
         self._running = 0
@@ -202,12 +207,14 @@ class GitHttp:
 
     async def _exchange(self, request: GitRequest, scope: Scope, receive: Receive, send: Send) -> None:
         program = Program(
-            command=("nice", "-n", "5", "git", "http-backend"),  # pushes and clones yield to searches
+            # As the program that it is, which spares a process; by way of `git` where an upgrade has just moved it.
+            command=(self._backend,) if os.access(self._backend, os.X_OK) else ("git", "http-backend"),
             environment=request.environment,
             directory=self._home.repositories,
             body_limit=request.limit,
             stall_seconds=self._home.settings.git_timeout_seconds,
             longest_seconds=_LONGEST_SECONDS,
+            niceness=_NICENESS,
         )
         report = PushReport()
 
@@ -232,6 +239,14 @@ class GitHttp:
             if exchange.stderr or exchange.exit_code:
                 log.warning("git http-backend: %s", exchange.stderr, extra=facts | {"exit": exchange.exit_code})
         await exchange.finish()
+
+
+def _http_backend(directory: Path, environment: Mapping[str, str]) -> str:
+    """Where Git has its program `http-backend`; empty if it does not say."""
+    with suppress(KbgitError):  # a Git that does not work is for each request to report
+        programs = Git(directory, environment=environment).run("--exec-path").decode("utf-8", "surrogateescape")
+        return os.path.join(programs.rstrip("\n"), "git-http-backend")
+    return ""
 
 
 async def _refuse(scope: Scope, send: Send, error: KbgitError) -> None:

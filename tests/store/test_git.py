@@ -94,6 +94,6 @@ def test_leaving_objects_half_read_ends_their_process(base_repository: Repositor
     next(reading)
     del reading  # as when a caller raises in between
     listed = subprocess.run(
-        ["ps", "--ppid", str(os.getpid()), "-o", "args="], capture_output=True, text=True, check=False
+        ["ps", "-ww", "--ppid", str(os.getpid()), "-o", "args="], capture_output=True, text=True, check=False
     ).stdout
     assert "cat-file --batch" not in listed

@@ -6,6 +6,7 @@ import base64
 import gzip
 import http.client
 import logging
+import os
 import random
 import socket
 from collections.abc import Iterator
@@ -473,6 +474,8 @@ def test_a_client_that_goes_away_takes_its_git_with_it(
             connection.sendall(_open_push(address.netloc, people))
             until(lambda: bool(git_children()))
             environment = Path(f"/proc/{git_children()[0]}/environ").read_text().split("\0")
+            modest = min(os.getpriority(os.PRIO_PROCESS, 0) + 5, 19)
+            until(lambda: os.getpriority(os.PRIO_PROCESS, git_children()[0]) == modest)
         until(lambda: "the client went away" in caplog.messages)
     assert git_children() == []
     assert {"KBGIT_USER=ada", "KBGIT_VIA=push", "KBGIT_RIGHTS=administer delete"} < set(environment)
