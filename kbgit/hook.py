@@ -24,7 +24,7 @@ from kbgit.base import BaseKey
 from kbgit.catalogue import Catalogue
 from kbgit.errors import HistoryRewritten, KbgitError
 from kbgit.home import Home
-from kbgit.publish import Announcement, announce, catch_up, logged_head
+from kbgit.publish import Announcement, announce, catch_up, logged_head, running
 from kbgit.receipt import receipt
 from kbgit.revision import Via
 from kbgit.store import Git, Repository
@@ -34,6 +34,8 @@ from kbgit.store.repository import NO_OBJECT
 USER = "KBGIT_USER"
 RIGHTS = "KBGIT_RIGHTS"
 VIA = "KBGIT_VIA"
+RECEIVER = "KBGIT_RECEIVER"
+"""The number of Git's process, of which this is a hook; where it is not given, that is the parent process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,12 @@ def pre_receive(push: Push) -> int:
             refusals.append(f"{names.shown(update.ref)}: {why}")
         elif update.ref == branch and update.new is not None:
             refusals += map(str, _verdict(push, update.old, update.new).refusals)
-            announcement = Announcement(update.ref, update.old, update.new, push.user, push.via, int(time.time()))
+            teller = running(
+                int(push.environment.get(RECEIVER) or os.getppid())
+            )  # its end is what the pusher waits for
+            announcement = Announcement(
+                update.ref, update.old, update.new, push.user, push.via, int(time.time()), teller
+            )
         elif (commit := _unpublished_commit(push.repository, update)) is not None:
             # A proposal or tag may have unfinished items, but no tree that cannot be checked out safely.
             refusals += [str(found) for found in _verdict(push, update.old, commit).refusals if found.code in _ALWAYS]
@@ -226,7 +233,7 @@ def post_receive(push: Push) -> int:
     catalogue = push.home.catalogue()
     try:
         catalogue.add_base(push.key)
-        base = catch_up(repository, catalogue, catalogue.base(str(push.key)), push.home.limits, pushed=update.new)
+        base = catch_up(repository, catalogue, catalogue.base(str(push.key)), push.home.limits)
         for line in receipt(repository, catalogue, base, update.old).lines():
             push.say(str(line))
     finally:

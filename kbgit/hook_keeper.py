@@ -38,7 +38,7 @@ log = logging.getLogger("kbgit.hooks")
 
 _NICENESS = 5  # searches come first
 _LONGEST_REQUEST = 64 << 20  # the names of all refs of one push
-_SENT = frozenset({hook.USER, hook.RIGHTS, hook.VIA})
+_SENT = frozenset({hook.USER, hook.RIGHTS, hook.VIA, hook.RECEIVER})
 _PEER = struct.Struct("3i")  # pid, uid, gid
 
 

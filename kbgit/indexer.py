@@ -145,9 +145,11 @@ class Indexer:
         try:
             repository = self.repository(base.key)
             head = repository.head()
-            if head is not None and head != base.head and is_under_way(repository, head):
+            if head == base.head:
+                return self.published(base)
+            if head is not None and is_under_way(repository, head):
                 return base
-            return self.published(base)
+            return self.published(self._catalogue.base(str(base.key)))  # which may have been published since
         except (HistoryRewritten, GitFailure, BaseNotFound) as error:
             if not base.alarm:
                 self._catalogue.raise_alarm(str(base.key), error.message)

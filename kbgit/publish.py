@@ -13,10 +13,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from kbgit.admission import Limits, assess, read_settings
 from kbgit.catalogue import Catalogue
@@ -28,8 +30,10 @@ from kbgit.store import Commit, Repository
 from kbgit.store.repository import PUBLICATION_LOG, is_sha
 
 OUTBOX = "kbgit-outbox"
+_PROCESS = re.compile(r"[0-9]+ [0-9]+")
 _LOCK = "kbgit-lock"
 _LOCK_SECONDS = 60.0
+_STARTED = 18  # place of the start time in /proc/<pid>/stat, counted from the state; see proc(5)
 Clock = Callable[[], float]
 
 
@@ -43,14 +47,13 @@ class Announcement:
     pushed_by: str
     via: Via
     at: int
+    teller: str | None = None
+    """The process, as `running` names it, whose end tells the pusher that all is done; None where nobody knows."""
 
 
 @contextmanager
-def base_lock(repository: Repository, seconds: float = _LOCK_SECONDS, *, pushed: str | None = None) -> Iterator[None]:
-    """One process at a time publishes a base. The lock dies with its holder. Raises `TimedOut`.
-
-    While it is held, its file says which head is published for a pusher who waits, if one is.
-    """
+def base_lock(repository: Repository, seconds: float = _LOCK_SECONDS) -> Iterator[None]:
+    """One process at a time publishes a base. The lock dies with its holder. Raises `TimedOut`."""
     with open(repository.path / _LOCK, "a") as lock:
         give_up = time.monotonic() + seconds
         while True:
@@ -61,29 +64,27 @@ def base_lock(repository: Repository, seconds: float = _LOCK_SECONDS, *, pushed:
                 if time.monotonic() > give_up:
                     raise TimedOut(f"another process has been publishing this base for {seconds:g} s") from None
                 time.sleep(0.005)
-        with suppress(OSError):  # on a full disk readers wait, as for anybody else
-            lock.truncate(0)
-            lock.write(pushed or "")
-            lock.flush()
         yield
 
 
-def is_under_way(repository: Repository, head: str) -> bool:
-    """Whether somebody is publishing `head` at this moment, on behalf of its pusher, who is told nothing before it is done.
+def running(pid: int) -> str | None:
+    """A name of a process that runs, which no later process gets; None if it has ended or the system does not say."""
+    with suppress(OSError, ValueError, IndexError):
+        state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return f"{pid} {rest[_STARTED]}" if state not in "XZ" else None  # a dead one may not have been waited for yet
+    return None
 
-    Until then what was published before is what counts. Of a head that somebody else completes (its hook was killed, say,
-    and its pusher may know already) this is not so.
+
+def is_under_way(repository: Repository, head: str) -> bool:
+    """Whether the pusher of `head` has not been told yet that it is published.
+
+    Until then what was published before is what counts, and no reader need wait. Once the process that tells the pusher has
+    ended this is not so, whatever became of the hook.
     """
-    try:
-        with open(repository.path / _LOCK) as lock:
-            if lock.read() != head:
-                return False
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except FileNotFoundError:
-        pass
-    return False
+    announcement = _announced(repository, [repository.path / OUTBOX / head]).get(head)
+    if announcement is None or announcement.teller is None:
+        return False
+    return running(int(announcement.teller.partition(" ")[0])) == announcement.teller
 
 
 def announce(repository: Repository, announcement: Announcement) -> None:
@@ -97,6 +98,7 @@ def announce(repository: Repository, announcement: Announcement) -> None:
         "by": announcement.pushed_by,
         "via": announcement.via.value,
         "at": announcement.at,
+        "teller": announcement.teller,
     }
     with open(draft, "w") as file:
         json.dump(record, file)
@@ -105,20 +107,21 @@ def announce(repository: Repository, announcement: Announcement) -> None:
     draft.rename(outbox / announcement.new)
 
 
-def _announced(repository: Repository) -> dict[str, Announcement]:
-    """The outbox by new head. An unreadable record is no announcement: its head will be published as `unknown`."""
+def _announced(repository: Repository, paths: Iterable[Path] | None = None) -> dict[str, Announcement]:
+    """The outbox by new head, or what is at `paths` in it.
+
+    An unreadable record is no announcement: its head will be published as `unknown`.
+    """
     found = {}
     outbox = repository.path / OUTBOX
-    for path in outbox.iterdir() if outbox.is_dir() else ():
+    for path in paths or (outbox.iterdir() if outbox.is_dir() else ()):
         if not is_sha(path.name):
             continue
-        try:
+        with suppress(ValueError, KeyError, TypeError, FileNotFoundError):
             record = json.loads(path.read_text())
-            found[path.name] = Announcement(
-                record["ref"], record["old"], path.name, record["by"], Via(record["via"]), record["at"]
-            )
-        except (ValueError, KeyError, TypeError):
-            continue
+            step = Announcement(record["ref"], record["old"], path.name, record["by"], Via(record["via"]), record["at"])
+            teller = str(record.get("teller"))
+            found[path.name] = replace(step, teller=teller) if _PROCESS.fullmatch(teller) else step
     return found
 
 
@@ -139,18 +142,15 @@ def catch_up(
     limits: Limits,
     clock: Clock = time.time,
     progress: Callable[[str], None] = lambda _: None,
-    *,
-    pushed: str | None = None,
 ) -> BaseRow:
     """Complete publication: log every new head, apply every new log entry to the catalogue. Returns the base as it is.
 
-    `pushed` is the head whose pusher is told nothing before this returns; see `is_under_way`. Raises `HistoryRewritten`
-    (and keeps what is published) when the branch no longer contains what was published.
+    Raises `HistoryRewritten` (and keeps what is published) when the branch no longer contains what was published.
     """
     head = repository.head()
     if head is not None and head == base.head and not base.alarm and not (repository.path / OUTBOX / head).exists():
         return base
-    with base_lock(repository, pushed=pushed), repository.kept() as repository:
+    with base_lock(repository), repository.kept() as repository:
         started = clock()
         base = catalogue.base(str(base.key))
         _log_new_heads(repository, catalogue, base, clock)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,8 +24,9 @@ from kbgit.index.contract import Query, Scope
 from kbgit.index.embedded import EmbeddedIndex
 from kbgit.indexer import Background, Indexer, Progress, at_most_every
 from kbgit.library import Library, SearchRequest
-from kbgit.publish import base_lock, is_under_way
+from kbgit.publish import Announcement, announce, base_lock, is_under_way, running
 from kbgit.ranking import Mode
+from kbgit.revision import Via
 from kbgit.store import Repository
 from tests.writing import Writer, text
 
@@ -273,38 +276,57 @@ def test_a_chore_is_done_after_a_sweep_when_it_is_due_and_not_before(parts: Part
     assert "hourly" not in done
 
 
-def pushed_behind(repository: Repository) -> str:
-    """A commit on the published branch that nobody has published yet."""
+def pushed_behind(repository: Repository, teller: str | None = None) -> str:
+    """A commit on the published branch that nobody has published yet; `teller` is who would tell its pusher."""
     head = repository.head()
     commit = repository.commit_files({"b.md": text("Later").encode()}, parent=head, message="Later", author="a <a@x>")
-    repository.move_ref(repository.published_branch(), commit, head)
+    branch = repository.published_branch()
+    announce(repository, Announcement(branch, head, commit, "max", Via.PUSH, 1_700_000_000, teller))
+    repository.move_ref(branch, commit, head)
     return commit
 
 
-def test_a_reader_does_not_wait_for_a_push_that_is_being_published(
+def test_a_reader_does_not_wait_for_a_push_whose_pusher_is_not_told_yet(
     parts: Parts, key: BaseKey, writer: Writer, catalogue: Catalogue
 ) -> None:
     writer.publish({"a.md": text("First")})
     before = catalogue.base(str(key))
     repository = parts.indexer.repository(key)
-    commit = pushed_behind(repository)
-    with base_lock(repository, pushed=commit):
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as receiver:
+        commit = pushed_behind(repository, running(receiver.pid))
         assert is_under_way(repository, commit)
-        assert parts.indexer.seen(before).head == before.head, "its pusher is not told yet"
+        with base_lock(repository):  # whoever publishes it
+            assert parts.indexer.seen(before).head == before.head
+        assert parts.indexer.seen(before).head == before.head, "the hook has not begun, or was killed"
+        receiver.communicate()
     assert not is_under_way(repository, commit)
-    assert parts.indexer.seen(before).head == commit, "nobody publishes it any more"
+    assert parts.indexer.seen(before).head == commit, "its pusher may know, so nobody is told less"
 
 
-@pytest.mark.parametrize("pushed", [None, "the head before"])
+def test_a_process_that_ended_but_was_not_waited_for_tells_nobody(key: BaseKey, parts: Parts) -> None:
+    with subprocess.Popen(["true"]) as receiver:
+        name = running(receiver.pid)
+        os.waitid(os.P_PID, receiver.pid, os.WEXITED | os.WNOWAIT)
+        assert running(receiver.pid) is None
+    assert name is None or name.startswith(f"{receiver.pid} ")
+    assert running(os.getpid()) == running(os.getpid()) is not None
+
+
+@pytest.mark.parametrize("teller", [None, "a process that ended", "another process of its number", "nonsense"])
 def test_a_reader_waits_for_whoever_completes_a_push_whose_pusher_may_know_already(
-    parts: Parts, key: BaseKey, writer: Writer, catalogue: Catalogue, pushed: str | None
+    parts: Parts, key: BaseKey, writer: Writer, catalogue: Catalogue, teller: str | None
 ) -> None:
     writer.publish({"a.md": text("First")})
     before = catalogue.base(str(key))
     repository = parts.indexer.repository(key)
-    commit = pushed_behind(repository)
+    if teller == "a process that ended":
+        with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as ended:
+            teller = running(ended.pid)
+    elif teller == "another process of its number":
+        teller = f"{os.getpid()} 1"
+    commit = pushed_behind(repository, teller)
     seen: list[str | None] = []
-    with base_lock(repository, pushed=pushed and before.head):
+    with base_lock(repository):
         reader = threading.Thread(target=lambda: seen.append(parts.indexer.seen(before).head))
         reader.start()
         reader.join(0.1)

@@ -6,6 +6,7 @@ was slower either starts again from the new head (another item changed) or is to
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import time
@@ -37,7 +38,7 @@ from kbgit.indexer import Indexer
 from kbgit.item import ItemStatus, edit_document, parse_document
 from kbgit.library.rights import require, require_scope
 from kbgit.library.sight import Sight, item_not_found
-from kbgit.publish import Announcement, announce, catch_up
+from kbgit.publish import Announcement, announce, catch_up, running
 from kbgit.receipt import Receipt, receipt
 from kbgit.revision import Via
 from kbgit.rows import BaseRow, ItemRow
@@ -301,14 +302,15 @@ class Writing:
                 commit = repository.commit_files(files, parent=base.head, message=message, author=identity(caller.user))
                 self._admit(repository, base, commit, caller)
                 branch = repository.published_branch()
-                announce(repository, Announcement(branch, base.head, commit, caller.user, via, int(time.time())))
+                at, teller = int(time.time()), running(os.getpid())
+                announce(repository, Announcement(branch, base.head, commit, caller.user, via, at, teller))
                 try:
                     repository.move_ref(branch, commit, base.head)
                 except GitFailure:
                     if repository.head() == base.head:
                         raise
                     continue  # somebody pushed in between: start again from their head
-                published = catch_up(repository, self._catalogue, base, self._limits, pushed=commit)
+                published = catch_up(repository, self._catalogue, base, self._limits)
                 self._indexer.on_behind(key)
                 return receipt(repository, self._catalogue, published, base.head)
         raise Conflict(f"{key} changes faster than this change could be made; try again")
