@@ -21,8 +21,10 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from multiprocessing import Pipe, get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from urllib.parse import quote
 
@@ -256,20 +258,38 @@ def memory_mb(pid: int) -> float:
     return int(re.findall(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[0]) / 1024
 
 
-def phase(world: World, seconds: float, rate: float, more: Callable[[float], list[threading.Thread]]) -> list[Tally]:
-    """Search and read at `rate` for some time, with `more` beside it; the tallies of searches and of reads."""
-    until = time.monotonic() + seconds
+def read_and_search(world: World, until: float, rate: float) -> list[Tally]:
+    """Search and read at `rate`; the tallies of searches and of reads."""
     tallies = [Tally(), Tally()]
-    threads = [
+    run(
         threading.Thread(target=kind, args=(world, team, seed, rate / 4, until, tally))
         for kind, tally in ((search, tallies[0]), (read, tallies[1]))
         for seed, team in enumerate(TEAMS * 2)
-    ] + more(until)
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    )
     return tallies
+
+
+def writers(world: World, scratch: Path, until: float, arguments: argparse.Namespace, told: Connection) -> None:
+    """Push and write by API; tells the tallies of both, and the ledger."""
+    pushes, writes = Tally(), Tally()
+    threads = []
+    for number, key in zip(range(PUSHERS), itertools.cycle(BASES), strict=False):
+        rate = arguments.pushes / 60 / PUSHERS
+        more = (world, scratch / f"work-{number}", key, number, rate, until, pushes)
+        threads.append(threading.Thread(target=push, args=more))
+        more_writes = (world, key, PUSHERS + number, arguments.writes / 60 / PUSHERS, until, writes)
+        threads.append(threading.Thread(target=write, args=more_writes))
+    run(threads)
+    told.send((pushes, writes, world.ledger.revisions, world.ledger.acknowledged))
+
+
+def run(threads: Iterable[threading.Thread]) -> None:
+    """Start all of them, and wait until they have ended."""
+    started = list(threads)
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()
 
 
 def main() -> None:
@@ -289,27 +309,22 @@ def main() -> None:
         with server(home.path, embedder=arguments.embedder) as (process, url):
             world = World(home, url, owner, readers, queries, arguments.items)
             wait_until_indexed(Client(url, owner))
-            phase(world, 5, arguments.searches, lambda _: [])  # to warm up
+            read_and_search(world, time.monotonic() + 5, arguments.searches)  # to warm up
             started_with = memory_mb(process.pid)
             idle_seconds, busy_seconds = min(60.0, arguments.minutes * 30), arguments.minutes * 60
             heads = ("count", "a second", "median", "95 %", "worst", "refused", "errors", "wrong")
             print(f"{'':<28}" + "".join(f"{head:>9}" for head in heads))
-            idle = phase(world, idle_seconds, arguments.searches, lambda _: [])
+            idle = read_and_search(world, time.monotonic() + idle_seconds, arguments.searches)
             report("searches, idle", idle[0], idle_seconds)
             report("reads, idle", idle[1], idle_seconds)
-            pushes, writes = Tally(), Tally()
-
-            def writers(until: float) -> list[threading.Thread]:
-                threads = []
-                for number, key in zip(range(PUSHERS), itertools.cycle(BASES), strict=False):
-                    rate = arguments.pushes / 60 / PUSHERS
-                    more = (world, scratch / f"work-{number}", key, number, rate, until, pushes)
-                    threads.append(threading.Thread(target=push, args=more))
-                    more_writes = (world, key, PUSHERS + number, arguments.writes / 60 / PUSHERS, until, writes)
-                    threads.append(threading.Thread(target=write, args=more_writes))
-                return threads
-
-            busy = phase(world, busy_seconds, arguments.searches, writers)
+            until = time.monotonic() + busy_seconds
+            # In a process of their own: readers must not wait for writers in here, where one thread runs at a time.
+            told, telling = Pipe(duplex=False)
+            writing = get_context("fork").Process(target=writers, args=(world, scratch, until, arguments, telling))
+            writing.start()
+            busy = read_and_search(world, until, arguments.searches)
+            pushes, writes, world.ledger.revisions, world.ledger.acknowledged = told.recv()
+            writing.join()
             for tally in busy:
                 tally.judge(world.ledger)
             report("searches, under load", busy[0], busy_seconds)

@@ -15,7 +15,6 @@ from pathlib import Path
 from types import FrameType
 
 import uvicorn
-from a2wsgi import WSGIMiddleware
 
 from kbgit.assemble import Runtime
 from kbgit.config import Settings
@@ -34,6 +33,7 @@ from kbgit.web.log import log_to_standard_error
 from kbgit.web.mcp_http import McpHttp
 from kbgit.web.operating import Operating
 from kbgit.web.uploads import Uploads
+from kbgit.web.wsgi import Threads
 
 log = logging.getLogger("kbgit.web")
 
@@ -54,7 +54,7 @@ def application(runtime: Runtime, environment: Mapping[str, str], operating: Ope
     metrics = operating.metrics
     runtime.library.on_search = metrics.search
     git = GitHttp(runtime.home, runtime.accounts, runtime.notice_push, environment, on_pushed=metrics.push)
-    pages = WSGIMiddleware(create_app(runtime, operating), workers=_THREADS)
+    pages = Threads(create_app(runtime, operating), workers=_THREADS)
     interface = Bodies(SearchGate(pages, settings.searches_at_once), settings.body_max_kb * 1024)
 
     uploads = Uploads(pages, runtime.documents)

@@ -16,7 +16,6 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
-from a2wsgi import WSGIMiddleware
 
 from kbgit.assemble import open_runtime
 from kbgit.documents.placing import Placing
@@ -24,6 +23,7 @@ from kbgit.documents.service import Documents
 from kbgit.web.app import create_app
 from kbgit.web.server import application
 from kbgit.web.uploads import Uploads
+from kbgit.web.wsgi import Threads
 from tests.documents.queueing import WORKER
 from tests.web.conftest import Library, Template, copied_home
 from tests.web.described import DescribedClient
@@ -219,7 +219,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(desk: Library, ada: DescribedC
 
 @pytest.mark.parametrize(("stall", "longest"), [(0.2, 60.0), (60.0, 0.2)], ids=["stalls", "takes too long"])
 def test_a_client_that_is_too_slow_is_given_up(stall: float, longest: float, desk: Library) -> None:
-    pages = WSGIMiddleware(create_app(desk.runtime))
+    pages = Threads(create_app(desk.runtime))
     impatient = Uploads(pages, desk.runtime.documents, stall_seconds=stall, longest_seconds=longest)
     with (
         running(impatient) as url,
@@ -232,7 +232,7 @@ def test_a_client_that_is_too_slow_is_given_up(stall: float, longest: float, des
 
 
 def test_only_so_many_upload_at_once(desk: Library) -> None:
-    uploads = Uploads(WSGIMiddleware(create_app(desk.runtime)), desk.runtime.documents, most_at_once=1)
+    uploads = Uploads(Threads(create_app(desk.runtime)), desk.runtime.documents, most_at_once=1)
     with running(uploads) as url:
         here = replace(desk, url=url)
         with connection(here, f"{RUNBOOKS}?name=x.pdf", {"Content-Length": "100000"}) as first:
