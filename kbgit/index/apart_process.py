@@ -16,7 +16,9 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import NoReturn
 
 from kbgit.errors import IndexDamaged, IndexFailure
@@ -39,7 +41,6 @@ def main() -> NoReturn:
     for of_all in (signal.SIGINT, signal.SIGTERM):  # they mean the one it writes for, which then ends this one
         signal.signal(of_all, signal.SIG_IGN)
     keep_to_one_thread()
-    gc.freeze()
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, len(CONVERSE), 1)
         if not message:
@@ -68,12 +69,16 @@ def _requests(opened: list[Collection]) -> Mapping[str, Callable[..., object]]:
         write_state(*arguments)  # type: ignore[arg-type]
         gc.collect()  # Whoosh's readers are cycles, which would keep superseded files open
 
+    def opens(directory: Path) -> None:
+        opened.append(Collection(directory))
+        _keep_what_is_loaded()
+
     def close() -> None:
         opened.pop().close()
 
     return {
         "write_state": written,
-        "open_vectors": lambda directory: opened.append(Collection(directory)),
+        "open_vectors": opens,
         "keys": lambda: opened[0].keys(),
         "count": lambda: opened[0].count(),
         "fetch": lambda keys: opened[0].fetch(keys),
@@ -82,6 +87,13 @@ def _requests(opened: list[Collection]) -> Mapping[str, Callable[..., object]]:
         "delete": lambda keys: opened[0].delete(keys),
         "close": close,
     }
+
+
+@cache
+def _keep_what_is_loaded() -> None:
+    """Once Chroma is loaded: looking for garbage need not go through all of its code each time."""
+    gc.collect()
+    gc.freeze()
 
 
 def _answer(requests: Mapping[str, Callable[..., object]], request: str, arguments: tuple[object, ...]) -> object:

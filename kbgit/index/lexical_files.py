@@ -59,6 +59,7 @@ _LOCK_NAMES = frozenset({"apply.lock", f"{INDEX_NAME}_WRITELOCK"})
 _LOCK_SECONDS = 5.0
 _SORT_MEMORY_MB = 256
 _SMALL_SEGMENT = 64
+_MOST_SMALL = 4
 
 
 def create(directory: Path) -> None:
@@ -166,15 +167,18 @@ def _state_files(storage: FileStorage, generation: int) -> list[str]:
 def _merge_policy(added: int) -> Callable[[SegmentWriter, list[StoredSegment]], list[StoredSegment]]:
     """Merge into the new segment, of `added` passages, what is not much larger than it, and what is half deleted.
 
-    So sizes grow geometrically: there are about log₂(passages) segments, and a passage is rewritten that many times.
+    So sizes grow geometrically: there are about log₂(passages) segments, and a passage is rewritten that many times. Small
+    ones are let be until there are a few, as single changes would rewrite all of them each time.
     """
 
     def merge(writer: SegmentWriter, segments: list[StoredSegment]) -> list[StoredSegment]:
         kept = []
         size = max(added, _SMALL_SEGMENT)
+        small = sum(0 < segment.doc_count() <= _SMALL_SEGMENT for segment in segments)
+        may_wait = added <= _SMALL_SEGMENT and small < _MOST_SMALL
         for segment in sorted(segments, key=lambda segment: int(segment.doc_count())):
             live = segment.doc_count()
-            if live and live > size and 2 * live > segment.doc_count_all():
+            if live and 2 * live > segment.doc_count_all() and (live > size or may_wait):
                 kept.append(segment)
                 continue
             size += live

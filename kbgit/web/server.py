@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -41,9 +40,6 @@ SERVER_FILE = "server.json"
 # A search that waits for a commit holds its thread, so there are more of them than processors could use.
 _THREADS = 32
 _KEEP_ALIVE_SECONDS = 75
-# How long a thread computes before another that waits gets its turn. A search asks SQLite and NumPy some twenty times and has
-# to come back from each: at Python's five milliseconds, an indexer at work made a hundred of six.
-_SWITCH_SECONDS = 0.0005
 
 
 def application(runtime: Runtime, environment: Mapping[str, str], operating: Operating | None = None) -> Application:
@@ -83,7 +79,6 @@ def serve(runtime: Runtime, environment: Mapping[str, str], announce: Callable[[
     home = runtime.home
     try:
         home.check_gate()
-        sys.setswitchinterval(_SWITCH_SECONDS)
         log_to_standard_error(home.settings.log_level)
         operating = Operating.of(runtime)
         operating.health.phase = Phase.STARTING
