@@ -33,7 +33,7 @@ import pptx
 from reportlab.lib.pagesizes import A4
 from reportlab.pdfgen.canvas import Canvas
 
-from benchmarks.serving import Client, make_home, server
+from benchmarks.serving import Client, children, make_home, resident, server
 from kbgit.access import Principal, personal_space
 from kbgit.assemble import open_runtime
 from kbgit.base import BaseKey
@@ -161,8 +161,7 @@ class Watch:
     def run(self) -> None:
         """Sample until `end`."""
         while not self._ended.wait(0.05):
-            children = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/stat") if self._is_worker(path)]
-            sizes = [resident(child) for child in children]
+            sizes = [resident(child) for child in children(self.process.pid) if _is_worker(child)]
             self.server = max(self.server, resident(self.process.pid))
             self.worker = max([self.worker, *sizes])
             self.workers = max(self.workers, sum(sizes))
@@ -171,18 +170,11 @@ class Watch:
         """Stop sampling."""
         self._ended.set()
 
-    def _is_worker(self, stat: Path) -> bool:
-        with suppress(OSError):
-            parent = int(stat.read_text().rpartition(") ")[2].split()[1])
-            return parent == self.process.pid and b"documents.worker" in stat.with_name("cmdline").read_bytes()
-        return False
 
-
-def resident(pid: int) -> int:
-    """Resident memory of a process in bytes; 0 for one that is gone."""
-    with suppress(OSError, IndexError):
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
-    return 0
+def _is_worker(pid: int) -> bool:
+    with suppress(OSError):
+        return b"documents.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
 
 
 def searched(client: Client, until: Callable[[int], bool]) -> list[float]:

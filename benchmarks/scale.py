@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import math
 import random
-import re
 import statistics
 import subprocess
 import tempfile
@@ -23,7 +22,7 @@ from urllib.parse import quote
 
 from benchmarks.fts5 import fts5_times
 from benchmarks.generated import Author
-from benchmarks.serving import Client, make_home, results_of, server
+from benchmarks.serving import Client, make_home, memory_mb, results_of, server
 from kbgit.access import personal_space
 from kbgit.assemble import open_runtime
 from kbgit.base import BaseKey
@@ -47,6 +46,7 @@ class Measured:
     start_s: float = 0.0
     first_query_ms: float = 0.0
     memory_mb: float = 0.0
+    beside_mb: float = 0.0
     lexical_ms: float = 0.0
     lexical_p95_ms: float = 0.0
     hybrid_ms: float = 0.0
@@ -65,7 +65,8 @@ HEADS = {
     "disk_mb": "size of the home, MB",
     "start_s": "server start until it answers, s",
     "first_query_ms": "first search after the start, ms",
-    "memory_mb": "resident memory after all queries, MB",
+    "memory_mb": "resident memory of the server after all queries, MB",
+    "beside_mb": "resident memory of the processes beside it, MB",
     "lexical_ms": "lexical search over HTTP, median, ms",
     "lexical_p95_ms": "lexical search over HTTP, 95 %, ms",
     "hybrid_ms": "hybrid search over HTTP, median, ms",
@@ -107,7 +108,7 @@ def measure(items: int, bases: int, scratch: Path) -> Measured:
         one = [timed(client, query, bases=[f"base-{chance.randrange(bases)}"]) for query in queries]
         found.one_base_ms = statistics.median(one)
         push(found, client, url, home, scratch, bases)
-        found.memory_mb = int(re.findall(r"VmRSS:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text())[0]) / 1024
+        found.memory_mb, found.beside_mb = memory_mb(process.pid)
     return found
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -43,6 +43,28 @@ def server(home: Path, **settings: str) -> Iterator[tuple[subprocess.Popen[bytes
     finally:
         process.terminate()
         process.wait()
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process started and that live: of a server, those that it keeps, and what is at work."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(stat.read_text().rpartition(") ")[2].split()[1]) == pid:
+                found.append(int(stat.parent.name))
+    return found
+
+
+def resident(pid: int) -> int:
+    """Resident memory of a process in bytes; 0 for one that is gone."""
+    with suppress(OSError, IndexError):
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+def memory_mb(pid: int) -> tuple[float, float]:
+    """Resident memory of a server, and of the processes beside it."""
+    return resident(pid) / (1 << 20), sum(map(resident, children(pid))) / (1 << 20)
 
 
 class Client:

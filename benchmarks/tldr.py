@@ -20,11 +20,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
 from benchmarks.corpora import corpora_directory, unpack_tldr
-from benchmarks.serving import Client, make_home, results_of, server
+from benchmarks.serving import Client, children, make_home, memory_mb, results_of, server
 from kbgit.access import Principal, personal_space
 from kbgit.assemble import Runtime, open_runtime
 from kbgit.base import BaseKey
@@ -187,11 +188,6 @@ def over_http(client: Client, queries: Sequence[str], *, with_vectors: bool) -> 
     row("pinned read over HTTP", [timed(lambda path=path: client.ask(path)) for path in paths], "median under 10")  # type: ignore[misc]
 
 
-def http_quoted(text: str) -> str:
-    """A text as a URL's parameter."""
-    return quote(text, safe="")
-
-
 def pushes(client: Client, home: Home, work: Path, count: int, *, with_vectors: bool) -> None:
     """One changed item at a time: from the return of `git push` to found."""
     git = ["git", "-C", str(work), "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
@@ -236,16 +232,14 @@ def archiving(client: Client) -> None:
         print(f"{verb} a base of 17,963 items, and the next query: {taken * 1000:.0f} ms (target: under 200)")
 
 
-def resident_megabytes(pid: int) -> float:
-    """Resident memory of a process."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
-
-
 def processor_seconds(pid: int) -> float:
-    """Processor time that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Processor time that a server has used, and the processes beside it."""
+    ticks = 0
+    for one in (pid, *children(pid)):
+        with suppress(OSError):  # a Git that is done
+            row = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(row[11]) + int(row[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -275,7 +269,10 @@ def main() -> None:
             over_http(client, queries, with_vectors=arguments.vectors)
             pushes(client, home, Path(scratch, "work"), arguments.pushes, with_vectors=arguments.vectors)
             archiving(client)
-            print(f"resident memory of the server: {resident_megabytes(process.pid):.0f} MB (target: under 1200)")
+            server_mb, beside_mb = memory_mb(process.pid)
+            print(
+                f"resident memory of the server: {server_mb:.0f} MB (target: under 1200), beside it {beside_mb:.0f} MB"
+            )
             if arguments.vectors:
                 before = processor_seconds(process.pid)
                 time.sleep(arguments.idle)

@@ -22,6 +22,7 @@ from urllib.parse import quote
 from benchmarks.serving import Client, make_home, server
 from kbgit.access import personal_space
 from kbgit.base import BaseKey
+from kbgit.catalogue import TABLES
 from kbgit.home import Home
 from kbgit.importing import BaseOptions, Importer
 from kbgit.publish import rebuild
@@ -86,8 +87,7 @@ def document(item: int, mark: str) -> str:
 def rows(home: Home) -> list[list[tuple[object, ...]]]:
     """The catalogue's tables."""
     connection = sqlite3.connect(home.path / "catalogue.sqlite")
-    names = ("bases", "publications", "commits", "revisions", "items", "item_fields", "problems")
-    found = [sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for name in names]
+    found = [sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for name in TABLES]
     connection.close()
     return found
 

@@ -127,8 +127,8 @@ class Accounts:
     def add_team(self, name: str, owner: str, actor: str) -> str:
         """A new team space, owned by `owner`. Returns its key. Raises `InvalidName`, `AlreadyExists`, `NotFound`."""
         space = TEAM + check_user_name(name)
-        self.require_user(owner)
         with self._database.transaction() as connection:
+            self.require_user(owner)
             if connection.execute("SELECT 1 FROM spaces WHERE key = ?", (space,)).fetchone():
                 raise AlreadyExists(f"there is a space {space!r} already")
             connection.execute("INSERT INTO spaces VALUES (?, ?)", (space, self._now()))
@@ -163,20 +163,16 @@ class Accounts:
 
     def set_member(self, space: str, user: str, role: Role, actor: str) -> None:
         """Give `user` a role in a space. Raises `NotFound`, `Conflict` for the last owner of a space."""
-        self.require_user(user)
-        self.require_space(space)
-        if not space.startswith(TEAM):
-            raise InvalidRequest("a personal space has one owner and nobody else")
         with self._database.transaction() as connection:
+            self.require_user(user)
+            self._require_team(space)
             connection.execute("INSERT OR REPLACE INTO members VALUES (?, ?, ?)", (space, user, role))
             self._require_owner(connection, space, user)
             self._record(connection, actor, "member_set", {"space": space, "user": user, "role": role.value})
 
     def remove_member(self, space: str, user: str, actor: str) -> None:
         """Take `user` out of a team space. Raises `NotFound`, `Conflict` for its last owner."""
-        self.require_space(space)
-        if not space.startswith(TEAM):
-            raise InvalidRequest("a personal space has one owner and nobody else")
+        self._require_team(space)
         with self._database.transaction() as connection:
             gone = connection.execute("DELETE FROM members WHERE space = ? AND user = ?", (space, user)).rowcount
             if not gone:
@@ -189,13 +185,12 @@ class Accounts:
 
         Raises `NotFound`, `Conflict` for the last owner of a team.
         """
-        self.require_user(name)
         with self._database.transaction() as connection:
-            teams = connection.execute("SELECT space FROM members WHERE user = ? AND space LIKE 'team:%'", (name,))
-            spaces = [row[0] for row in teams]
-            connection.execute("DELETE FROM members WHERE user = ? AND space LIKE 'team:%'", (name,))
-            for space in spaces:
-                self._require_owner(connection, space, name)
+            self.require_user(name)
+            for space in self.roles(name):
+                if space.startswith(TEAM):
+                    connection.execute("DELETE FROM members WHERE space = ? AND user = ?", (space, name))
+                    self._require_owner(connection, space, name)
             connection.execute("UPDATE users SET removed_at = ? WHERE name = ?", (self._now(), name))
             connection.execute(
                 "UPDATE tokens SET revoked_at = coalesce(revoked_at, ?) WHERE user = ?", (self._now(), name)
@@ -212,6 +207,11 @@ class Accounts:
         sql = "SELECT administrator FROM users WHERE name = ? AND removed_at IS NULL"
         row = self._database.connection().execute(sql, (name,)).fetchone()
         return bool(row and row[0])
+
+    def _require_team(self, space: str) -> None:
+        self.require_space(space)
+        if not space.startswith(TEAM):
+            raise InvalidRequest("a personal space has one owner and nobody else")
 
     @staticmethod
     def _require_owner(connection: sqlite3.Connection, space: str, leaving: str) -> None:

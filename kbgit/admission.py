@@ -14,11 +14,11 @@ from kbgit.base import SETTINGS_FILE, Admission, BaseSettings, TreeRules, is_okf
 from kbgit.errors import DocumentProblem
 from kbgit.item import Document, item_id, parse_document
 from kbgit.store import Change, Repository, TreeEntry
+from kbgit.store.repository import SUBMODULE
 
 Incumbents = Callable[[Collection[str]], Mapping[str, str]]
 """Case-folded item ids → the path that holds each in the old tree; ids that nothing holds are left out."""
 
-_FILE_MODES = ("100644", "100755")
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
@@ -136,9 +136,9 @@ def assess(
             problems.append(Problem(path, problem.line, problem.code, problem.what, problem.mend))
             continue
         parsed.append(ItemFile(entry, path, item_id(document, slug, path), document))
-    assessment.items = _without_duplicates(parsed, assessment, incumbents)
-    kept = {item.path for item in assessment.items}
     changed = {name for change in changes if (name := names.decoded(change.path)) is not None}
+    assessment.items = _without_duplicates(parsed, assessment, changed, incumbents)
+    kept = {item.path for item in assessment.items}
     assessment.gone = (changed | (set(candidates) & set(contested))) - kept
     return assessment
 
@@ -150,10 +150,10 @@ def _candidates(assessment: Assessment) -> dict[str, TreeEntry]:
         path = names.decoded(change.path)
         if change.new is None or path is None or not assessment.rules.is_item(path):
             continue
-        if change.new.mode in _FILE_MODES:
+        if change.new.is_file:
             found[path] = change.new
         else:
-            kind = {"120000": "a symbolic link", "160000": "a submodule"}.get(change.new.mode, "no ordinary file")
+            kind = change.new.link or "no ordinary file"
             mend = "put the text itself there, or use a name that does not end in .md"
             assessment.problems.append(Problem(path, 1, "not_a_file", f"is {kind} where an item should be", mend))
     return found
@@ -167,7 +167,7 @@ def _untouched(
     return {
         path: tree[path]
         for path in contested
-        if path in tree and path not in changed and tree[path].mode in _FILE_MODES and rules.is_item(path)
+        if path in tree and path not in changed and tree[path].is_file and rules.is_item(path)
     }
 
 
@@ -186,12 +186,13 @@ def _within_size(
     return readable
 
 
-def _without_duplicates(parsed: list[ItemFile], assessment: Assessment, incumbents: Incumbents) -> list[ItemFile]:
+def _without_duplicates(
+    parsed: list[ItemFile], assessment: Assessment, changed: Collection[str], incumbents: Incumbents
+) -> list[ItemFile]:
     """The items whose id nobody else has. A newcomer never displaces the file that holds the id already."""
     holders: dict[str, list[ItemFile]] = {}
     for item in parsed:
         holders.setdefault(item.item_id.casefold(), []).append(item)
-    changed = {path for change in assessment.changes if (path := names.decoded(change.path)) is not None}
     before = incumbents(holders.keys())
     kept: list[ItemFile] = []
     for folded_id, claims in holders.items():
@@ -261,7 +262,7 @@ def _name_problems(repository: Repository, new: str, changes: list[Change]) -> I
 
 
 def _size_problems(repository: Repository, changes: list[Change], limits: Limits) -> Iterable[Problem]:
-    files = [change.new for change in changes if change.new is not None and change.new.mode != "160000"]
+    files = [change.new for change in changes if change.new is not None and change.new.mode != SUBMODULE]
     sizes = repository.git.sizes({entry.sha for entry in files})
     for entry in files:
         if sizes.get(entry.sha, 0) > limits.file_bytes:
@@ -290,7 +291,7 @@ def _right_problems(
         path, old_entry = names.decoded(change.path), change.old
         if change.new is not None or old_entry is None or path is None or not assessment.rules.is_item(path):
             continue
-        if old_entry.mode in _FILE_MODES and old_entry.sha not in arrived:  # moved as it was: renamed, not deleted
+        if old_entry.is_file and old_entry.sha not in arrived:  # moved as it was: renamed, not deleted
             removed[path] = old_entry
     texts = dict(repository.blobs({entry.sha for entry in removed.values()}))
     for path, entry in removed.items():

@@ -8,6 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
@@ -28,7 +29,7 @@ from kbgit.index.contract import Index
 from kbgit.index.embedded import EmbeddedIndex
 from kbgit.index.memory import MemoryIndex
 from kbgit.index.writer import HERE
-from kbgit.indexer import Background, Indexer, Progress, at_most_every
+from kbgit.indexer import Background, Indexer, Progress, at_most_every, when_idle_for
 from kbgit.library import Bases, Filing, Library, People, Writing
 from kbgit.memory import MemorySearch, MemoryStore, Recall
 from kbgit.memory.version import bring_to_version
@@ -39,6 +40,7 @@ from kbgit.watch import Watcher
 
 LOCK_FILE = "index.lock"
 _CHORES_SECONDS = 3600.0
+_MEMORY_SECONDS = 60.0
 _ORPHAN_SECONDS = 10.0
 _LOOK_SECONDS = 0.02
 
@@ -144,12 +146,12 @@ class Runtime:
         self.documents.stop()
         self.indexer.close()
         self._watcher.stop()
+        if self.embedder is not None:
+            self.embedder.close()  # first: the background may be waiting for one that does not answer
         self._background.stop()
         self.index.close()
         self._cache.close()
         self._memory_cache.close()
-        if self.embedder is not None:
-            self.embedder.close()
         self.catalogue.close()
         self.accounts.close()
         self.sessions.close()
@@ -167,18 +169,26 @@ def open_runtime(
 
     With `apart`, an environment, the index is written in a process beside this one, which is given what it needs of that.
     """
-    lock = HomeLock(home.path)
-    try:
+    with ExitStack() as undo:
+        lock = HomeLock(home.path)
+        undo.callback(lock.release)
         for scratch in home.path.glob(f"{SCRATCH}*"):  # of an owner that was killed, with text that may be purged since
             shutil.rmtree(scratch, ignore_errors=True)
+        home.remove_unfinished()
         accounts = home.accounts()
+        undo.callback(accounts.close)
         catalogue = home.catalogue()
+        undo.callback(catalogue.close)
         settings = home.settings
         sessions = Sessions(
             home.path / "sessions.sqlite", hours=settings.session_hours, idle_minutes=settings.session_idle_minutes
         )
+        undo.callback(sessions.close)
         embedder, embedding_problem = _embedder(home, api_key)
+        if embedder is not None:
+            undo.callback(embedder.close)
         cache = VectorCache(home.path / "vectors.sqlite")
+        undo.callback(cache.close)
         index = EmbeddedIndex(
             home.index_directory,
             fingerprint=embedder.fingerprint if embedder else None,
@@ -188,6 +198,7 @@ def open_runtime(
             postings_memory_bytes=settings.postings_memory_mb << 20,
             writer=HERE if apart is None else Apart(home.path, apart, holding=[lock.fileno()]),
         )
+        undo.callback(index.close)
         indexer = Indexer(home, catalogue, index, embedder, cache, progress)
         indexer.embedding_problem = embedding_problem
         library = Library(settings, catalogue, index, embedder, indexer)
@@ -197,8 +208,10 @@ def open_runtime(
         documents = Documents(
             home.path / "documents", settings, catalogue, Placing(accounts, catalogue, indexer, writing)
         )
+        undo.callback(documents.stop)
         bases.on_purge = documents.forget_base
         memory_cache = VectorCache(home.path / "memory-vectors.sqlite")
+        undo.callback(memory_cache.close)
         # In memory, because what is forgotten must leave nothing in files; vectors are in the cache, which erases them.
         memory_index = MemoryIndex(embedder.dimension if embedder else None)
         bring_to_version(home.path / "memory")
@@ -207,7 +220,11 @@ def open_runtime(
         )
         litter = Litter(home.repositories)
         orders = partial(RebuildOrders(home.path).obey, indexer.rebuild)
-        background = Background(indexer, [orders, litter.sweep, at_most_every(_CHORES_SECONDS, memory.forget_expired)])
+        background = Background(
+            indexer,
+            [orders, litter.sweep, at_most_every(_CHORES_SECONDS, memory.forget_expired)],
+            when_idle_for(_MEMORY_SECONDS, memory.embed_some),  # which looks at every file of memory
+        )
         watcher = Watcher(
             home.repositories,
             notice=background.notice,
@@ -215,9 +232,7 @@ def open_runtime(
             mode=settings.watch,
             sweep_seconds=settings.sweep_seconds,
         )
-    except BaseException:
-        lock.release()
-        raise
+        undo.pop_all()  # nothing failed: closing is for `Runtime.stop`
     return Runtime(
         home=home,
         accounts=accounts,

@@ -120,13 +120,14 @@ class BaseSettings:
         if raw is None:
             return cls(name=slug)
         # The header of an item and this file are one language, so one strict parser reads both; a header begins on
-        # the second line of its file, this on the first.
+        # the second line of its file, this mostly on the first.
+        text = decode(raw)
+        written = text.removeprefix("---\n")
         try:
-            fields = read_header(decode(raw).removeprefix("---\n")).fields
+            fields = read_header(written).fields
         except DocumentProblem as problem:
-            raise DocumentProblem(
-                problem.what, line=max(1, problem.line - 1), column=problem.column, mend=problem.mend
-            ) from None
+            line = problem.line - (written == text)
+            raise DocumentProblem(problem.what, line=line, column=problem.column, mend=problem.mend) from None
         return cls(
             name=_text(fields.get("name", "")) or slug,
             description=_text(fields.get("description", "")),

@@ -323,21 +323,18 @@ class Catalogue:
 
     def current(self, hits: Sequence[tuple[str, str]]) -> dict[tuple[str, str], CurrentItem]:
         """(base, item id) → item, of those that are published, in active bases: what a search may answer with."""
-        if not hits:
-            return {}
         sql = (
-            f"WITH hits (base, item_id) AS (VALUES {', '.join(['(?, ?)'] * len(hits))})"
-            " SELECT hits.base, hits.item_id, revision, items.number, title, path, blob, tags, publications.published_at,"
-            " EXISTS (SELECT 1 FROM item_fields WHERE base = hits.base AND item_id = hits.item_id"
+            "SELECT wanted.base, wanted.item_id, revision, items.number, title, path, blob, tags, publications.published_at,"
+            " EXISTS (SELECT 1 FROM item_fields WHERE base = wanted.base AND item_id = wanted.item_id"
             " AND key = 'source_type' AND value = 'file')"
-            " FROM hits"
-            " CROSS JOIN items ON items.base = hits.base AND items.item_id = hits.item_id"
+            " FROM wanted"
+            " CROSS JOIN items ON items.base = wanted.base AND items.item_id = wanted.item_id"
             " CROSS JOIN bases ON bases.key = items.base"
             " CROSS JOIN commits ON commits.base = items.base AND commits.sha = items.revision"
             " CROSS JOIN publications ON publications.base = items.base AND publications.number = commits.publication"
             " WHERE items.status = 'published' AND bases.status = 'active'"
         )
-        rows = self._rows(sql, [value for hit in hits for value in hit])
+        rows = self._joined("base, item_id", hits, sql, ())
         return {
             (base, item_id): CurrentItem(
                 item_id,

@@ -17,9 +17,9 @@ SettingValue = str | int | float | bool
 _T = TypeVar("_T")
 
 
-def _setting(default: _T, help: str, minimum: float = 0) -> _T:
-    """A row of the table; numbers must be at least `minimum`."""
-    row: _T = field(default=default, metadata={"help": help, "minimum": minimum})
+def _setting(default: _T, help: str, minimum: float = 0, choices: tuple[str, ...] = ()) -> _T:
+    """A row of the table; numbers must be at least `minimum`, texts one of `choices` where there are any."""
+    row: _T = field(default=default, metadata={"help": help, "minimum": minimum, "choices": choices})
     return row
 
 
@@ -63,7 +63,9 @@ class Settings:
     )
     wait_for_max_seconds: float = _setting(30.0, "Longest time that wait_for may hold a search.")
     watch: str = _setting(
-        "auto", "How pushes are noticed: auto (file events), poll (no file events), off (sweep only)."
+        "auto",
+        "How pushes are noticed: auto (file events), poll (no file events), off (sweep only).",
+        choices=("auto", "poll", "off"),
     )
     sweep_seconds: float = _setting(10.0, "How often every base is compared with its repository.", 0.05)
     session_hours: float = _setting(12.0, "Longest time a browser stays signed in.", 0.01)
@@ -86,7 +88,7 @@ class Settings:
     index_apart: bool = _setting(
         True, "Write the index in a process beside the server, so that searches do not wait for it."
     )
-    log_level: str = _setting("info", "debug, info, warning or error.")
+    log_level: str = _setting("info", "debug, info, warning or error.", choices=("debug", "info", "warning", "error"))
 
     def overlaid(self, values: Mapping[str, object]) -> Settings:
         """These settings with `values` over them; texts are converted. Raises `InvalidSetting`."""
@@ -102,11 +104,11 @@ class SettingRow:
     default: SettingValue
     help: str
     minimum: float
+    choices: tuple[str, ...]
 
 
 TABLE: tuple[SettingRow, ...] = tuple(
-    SettingRow(row.name, cast(SettingValue, row.default), row.metadata["help"], row.metadata["minimum"])
-    for row in fields(Settings)
+    SettingRow(row.name, cast(SettingValue, row.default), **row.metadata) for row in fields(Settings)
 )
 _BY_NAME = {row.name: row for row in TABLE}
 _TRUTHS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
@@ -130,6 +132,10 @@ def _parsed(name: str, value: object) -> SettingValue:
         raise InvalidSetting(f"setting {name}: {value!r} is not of the kind {kind.__name__}")
     if isinstance(value, int | float) and kind is not bool and not value >= row.minimum:
         raise InvalidSetting(f"setting {name}: {value!r} is below {row.minimum:g}")
+    if isinstance(value, str) and row.choices:
+        value = value.strip().lower()
+        if value not in row.choices:
+            raise InvalidSetting(f"setting {name}: {value!r} is none of {', '.join(row.choices)}")
     return value
 
 

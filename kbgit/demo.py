@@ -76,7 +76,7 @@ class Demonstration:
         for name in BASES:
             self._command("kbgit", "base", "import", name, "--from", str(sample_bases() / name), shown=1)
         self._token = (self.home / "owner-token").read_text().strip()
-        heading("The server: search, Git and indexing in one process")
+        heading("The server: search, Git and indexing")
         self._start_server()
         self._await("every passage has its vector", self._is_fresh)
 
@@ -117,7 +117,7 @@ class Demonstration:
         self._git("reset", "--quiet", "--hard", "origin/main")
 
     def ask_in_all_modes(self) -> None:
-        """The endpoint in four modes and three languages."""
+        """The endpoint in four modes and four languages."""
         heading("One endpoint, four modes, any language")
         questions = (
             ("hybrid", "a container crashes again and again after it starts", "item_runbook_crash_loop"),

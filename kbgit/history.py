@@ -24,7 +24,6 @@ from kbgit.item import Document, ItemStatus, item_id, parse_document, title_of
 from kbgit.rows import CommitRow, ItemRow, Publication, RevisionRow
 from kbgit.store import Change, Commit, Repository, TreeEntry
 
-_FILE_MODES = ("100644", "100755")
 _NAMELESS = parse_document(b"")
 _ANYWHERE = TreeRules()
 
@@ -101,7 +100,7 @@ def read_history(
         if found is None:
             found = catalogue.revision_with(base, file.item_id, file.path, file.entry.sha)
         if found is None:
-            found = _inherit(file, revisions, rows[-1], numbering, base)
+            found = _inherit(file, revisions, rows[-1], numbering, base, settings.default_status)
         items.append(_item_row(file, found, settings))
     return History(rows, revisions, items)
 
@@ -117,7 +116,7 @@ def _documents(
             path = names.decoded(change.path)
             if path is not None and _ANYWHERE.is_item(path):
                 for entry in (change.old, change.new):
-                    if entry is not None and entry.mode in _FILE_MODES and entry.sha not in found:
+                    if entry is not None and entry.is_file and entry.sha not in found:
                         wanted.add(entry.sha)
     for sha, raw in repository.blobs(sorted(wanted)):
         try:
@@ -164,18 +163,28 @@ def _touched(
 
 
 def _known(entry: TreeEntry | None, documents: Mapping[str, Document | None]) -> Document | None:
-    return documents.get(entry.sha) if entry is not None and entry.mode in _FILE_MODES else None
+    return documents.get(entry.sha) if entry is not None and entry.is_file else None
 
 
 def _inherit(
-    file: ItemFile, revisions: list[RevisionRow], head: CommitRow, numbering: _Numbering, base: str
+    file: ItemFile,
+    revisions: list[RevisionRow],
+    head: CommitRow,
+    numbering: _Numbering,
+    base: str,
+    default_status: ItemStatus,
 ) -> RevisionRow:
     """The revision in which a file becomes the item because a rival gave up the id: the commit that did so, or the head."""
+    status = file.document.status or default_status
     given_up = [place for place, row in enumerate(revisions) if row.item_id == file.item_id]
     if given_up:
         place = given_up[-1]
         revisions[place] = replace(
-            revisions[place], path=file.path, blob=file.entry.sha, content_hash=file.document.content_hash
+            revisions[place],
+            path=file.path,
+            blob=file.entry.sha,
+            status=status,
+            content_hash=file.document.content_hash,
         )
         return revisions[place]
     row = RevisionRow(
@@ -186,7 +195,7 @@ def _inherit(
         position=head.position,
         path=file.path,
         blob=file.entry.sha,
-        status=file.document.status or ItemStatus.DRAFT,
+        status=status,
         content_hash=file.document.content_hash,
         was_published=False,
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import secrets
 import shutil
 import sqlite3
 import stat
@@ -22,7 +24,8 @@ from kbgit.admission import Limits
 from kbgit.base import BaseKey
 from kbgit.catalogue import Catalogue
 from kbgit.config import Settings
-from kbgit.errors import AlreadyExists, BaseNotFound, HomeProblem, IndexFailure, InvalidSetting
+from kbgit.errors import AlreadyExists, BaseNotFound, HomeProblem, IndexFailure, InvalidName, InvalidSetting
+from kbgit.sqlite import remove
 from kbgit.store import Git, Repository
 
 SERVER_HOOKS = ("pre-receive", "post-receive")
@@ -39,8 +42,11 @@ _REPOSITORY_SETTINGS = {
     "gc.pruneExpire": "2.weeks.ago",
 }
 
+_NEW = ".new-"  # ends the name under which a repository is made, which is no base's
 _DATABASES = ("accounts", "catalogue", "vectors", "memory-vectors", "sessions")
 _DIRECTORIES = ("index", "memory", "documents")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +124,7 @@ class Home:
         """How much each store takes on the disk, by name: databases with their logs, directories with all that is in them."""
         files = {name: [self.path / f"{name}.sqlite{suffix}" for suffix in ("", "-wal")] for name in _DATABASES}
         sizes = {name: sum(path.stat().st_size for path in paths if path.is_file()) for name, paths in files.items()}
-        return sizes | {name: _size_below(self.path / name) for name in _DIRECTORIES}
+        return sizes | {name: size_below(self.path / name) for name in _DIRECTORIES}
 
     def catalogue(self) -> Catalogue:
         """Open the catalogue. One that is damaged or of another version is removed: its content can be derived again.
@@ -140,8 +146,7 @@ class Home:
 
     def discard_catalogue(self) -> None:
         """Remove the catalogue's files, closed or damaged."""
-        for suffix in ("", "-wal", "-shm"):
-            (self.path / f"catalogue.sqlite{suffix}").unlink(missing_ok=True)
+        remove(self.path / "catalogue.sqlite")
 
     def accounts(self) -> Accounts:
         """Open the accounts."""
@@ -161,9 +166,22 @@ class Home:
         path = key.repository_path(self.repositories)
         if path.exists():
             raise AlreadyExists(f"there is a base {str(key)!r} already")
-        repository = Repository.create(path, branch=branch)
-        self.configure_repository(repository)
-        return repository
+        # Made beside its place and moved there when it has its hooks: there is no moment at which a push goes unchecked.
+        draft = path.with_name(f".{path.name}{_NEW}{secrets.token_hex(4)}")
+        try:
+            self.configure_repository(Repository.create(draft, branch=branch))
+            draft.rename(path)
+        except BaseException as error:
+            shutil.rmtree(draft, ignore_errors=True)
+            if isinstance(error, OSError) and path.exists():  # somebody was quicker
+                raise AlreadyExists(f"there is a base {str(key)!r} already") from None
+            raise
+        return self.repository(key)
+
+    def remove_unfinished(self) -> None:
+        """Remove what a process that was killed left of repositories that it was making. For the owner of the home."""
+        for draft in self.repositories.glob(f"*/.*{_NEW}*"):
+            shutil.rmtree(draft, ignore_errors=True)
 
     def configure_repository(self, repository: Repository) -> None:
         """Set what kbgit relies on: its hooks, Git's own checks, and the publication log hidden from transfer."""
@@ -187,12 +205,15 @@ class Home:
             raise HomeProblem(f"{repository.path} does not run the hooks of this home, so pushes go unchecked; {mend}")
 
     def base_keys(self) -> list[BaseKey]:
-        """The bases whose repositories are there, by path."""
-        return [
-            BaseKey.from_path(path.parent.name, path.name)
-            for path in sorted(self.repositories.glob("*/*.git"))
-            if (path / "HEAD").is_file()
-        ]
+        """The bases whose repositories are there, by path. What cannot be a base's name is none: no way in leads to it."""
+        keys = []
+        for path in sorted(self.repositories.glob("*/*.git")):
+            if (path / "HEAD").is_file():
+                try:
+                    keys.append(BaseKey.from_path(path.parent.name, path.name))
+                except InvalidName as error:  # nothing that kbgit made: a copy by hand, say
+                    log.warning("%s is left alone: %s", path, error.message)
+        return keys
 
     # Hooks
 
@@ -228,7 +249,8 @@ def _written(text: str) -> object:
     return yaml.load(text, yaml.BaseLoader) or {}
 
 
-def _size_below(directory: Path) -> int:
+def size_below(directory: Path) -> int:
+    """The bytes of all files below a directory in which others may be at work."""
     total = 0
     for path, _, names in os.walk(directory):
         for name in names:

@@ -22,7 +22,7 @@ from kbgit import config, names
 from kbgit.admission import Rights, Verdict, assess, judge
 from kbgit.base import BaseKey
 from kbgit.catalogue import Catalogue
-from kbgit.errors import HistoryRewritten, KbgitError
+from kbgit.errors import HistoryRewritten, HomeProblem, KbgitError
 from kbgit.home import Home
 from kbgit.publish import Announcement, announce, catch_up, logged_head, running
 from kbgit.receipt import receipt
@@ -66,7 +66,11 @@ class Push:
 def main(arguments: list[str] | None = None) -> int:
     """Entry point. Exit code 0 lets Git go on, 1 refuses."""
     name, home_path = (sys.argv[1:] if arguments is None else arguments)[:2]
-    return answer(name, Path(home_path), sys.stdin.buffer.read(), os.environ, _print)
+    try:
+        return answer(name, Path(home_path), sys.stdin.buffer.read(), os.environ, _print)
+    except OSError as error:
+        _print(f"{HomeProblem.code}: the disk or the system refused something: {error.strerror or error}")
+        return 1
 
 
 def answer(name: str, home_path: Path, stdin: bytes, environment: Mapping[str, str], say: Callable[[str], None]) -> int:
@@ -130,11 +134,9 @@ def pre_receive(push: Push) -> int:
             refusals.append(f"{names.shown(update.ref)}: {why}")
         elif update.ref == branch and update.new is not None:
             refusals += map(str, _verdict(push, update.old, update.new).refusals)
-            teller = running(
-                int(push.environment.get(RECEIVER) or os.getppid())
-            )  # its end is what the pusher waits for
+            receiver = int(push.environment.get(RECEIVER) or os.getppid())  # its end is what the pusher waits for
             announcement = Announcement(
-                update.ref, update.old, update.new, push.user, push.via, int(time.time()), teller
+                update.ref, update.old, update.new, push.user, push.via, int(time.time()), running(receiver)
             )
         elif (commit := _unpublished_commit(push.repository, update)) is not None:
             # A proposal or tag may have unfinished items, but no tree that cannot be checked out safely.

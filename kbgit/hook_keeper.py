@@ -53,6 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener, _short_name(home) as place:
         listener.bind(f"{place}/{HOOK_SOCKET}")
         path.chmod(0o600)
+        ours = path.stat().st_ino
         listener.listen(128)
         _get_ready_to_fork(home)
         try:
@@ -63,7 +64,9 @@ def main(arguments: list[str] | None = None) -> int:
                         listener.close()
                         _answer_and_end(connection, home)
         finally:
-            path.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                if path.stat().st_ino == ours:  # and not that of the next server, which did not wait for this one's end
+                    path.unlink()
     return 0
 
 

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from kbgit.admission import Limits, Problem
@@ -131,7 +131,7 @@ class Indexer:
         if repository.head() == base.head:
             if base.alarm:
                 self._catalogue.raise_alarm(str(base.key), "")  # whatever it was, the branch is as published again
-            return base
+            return replace(base, alarm="")
         base = catch_up(repository, self._catalogue, base, self._limits)
         self.on_behind(base.key)
         return base
@@ -145,9 +145,9 @@ class Indexer:
         try:
             repository = self.repository(base.key)
             head = repository.head()
-            if head == base.head:
-                return self.published(base)
-            if head is not None and is_under_way(repository, head):
+            if head == base.head and not base.alarm:
+                return base
+            if head is not None and head != base.head and is_under_way(repository, head):
                 return base
             return self.published(self._catalogue.base(str(base.key)))  # which may have been published since
         except (HistoryRewritten, GitFailure, BaseNotFound) as error:
@@ -163,14 +163,16 @@ class Indexer:
 
     def sweep(self) -> None:
         """Compare every base with its repository and its index, and do what is missing. One bad base stops no other."""
-        keys = self._home.base_keys()
-        for key in keys:
+        for key in self._home.base_keys():
             try:
                 self.synchronise(key)
             except KbgitError as error:
                 log.error("base %s: %s", key, error.message)
+        # In this order: a base that was made meanwhile is among what there is before it is among what is missing.
+        indexed = set(self._index.bases())
+        keys = {str(key) for key in self._home.base_keys()}
         catalogued = {str(row.key) for row in self._catalogue.bases()}
-        for base in set(self._index.bases()) - {str(key) for key in keys}:
+        for base in sorted(indexed - keys):
             # What the catalogue still knows was not deleted: a repository that vanished is an alarm, not an order.
             if base in catalogued:
                 self._catalogue.raise_alarm(base, "the repository is missing; its index is kept")
@@ -229,7 +231,7 @@ class Indexer:
         """What brings the index to the base's head: the last step carries it."""
         key = str(base.key)
         repository = self.repository(base.key)
-        rows = self._rows(key, added)
+        rows = list(self._catalogue.items_named(key, added).values())
         done = 0
         for start in range(0, max(1, len(rows)), _CHUNK):
             chunk = rows[start : start + _CHUNK]
@@ -260,12 +262,6 @@ class Indexer:
             log.error("base %s: %s %s", item.base, item.path, what)
             return []
 
-    def _rows(self, base: str, item_ids: list[str]) -> list[ItemRow]:
-        if len(item_ids) > 500:
-            wanted = set(item_ids)
-            return [row for row in self._catalogue.items(base, statuses=["published"]) if row.item_id in wanted]
-        return [row for item_id in item_ids if (row := self._catalogue.item(base, item_id)) is not None]
-
     def wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
         """Wait until `condition` holds, looking again after every change of the index.
 
@@ -282,22 +278,35 @@ class Indexer:
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-        for repository in self._repositories.values():
+        for repository in list(self._repositories.values()):  # whoever works on may open another meanwhile
             repository.close()
 
     # Vectors
 
     def embed_some(self) -> bool:
-        """Embed one batch of passages that have no vector. Returns whether there may be more."""
+        """Embed one batch of passages that have no vector. Returns whether there may be more.
+
+        Raises `EmbeddingFailure`; and `IndexFailure` for a base whose vectors cannot be had, when no other needs any.
+        """
         if self._embedder is None:
             return False
+        failure: IndexFailure | None = None
         for base in list(self._index.bases()):
-            pending = self._index.pending_vectors(base, _EMBEDDING_BATCH + len(self._unembeddable)).texts
-            texts = {key: text for key, text in pending.items() if key not in self._unembeddable}
-            if texts:
-                self._embed(base, dict(list(texts.items())[:_EMBEDDING_BATCH]))
-                return True
+            try:
+                if self._embed_some_of(base):
+                    return True
+            except IndexFailure as error:
+                failure = error
+        if failure is not None:
+            raise failure
         return False
+
+    def _embed_some_of(self, base: str) -> bool:
+        pending = self._index.pending_vectors(base, _EMBEDDING_BATCH + len(self._unembeddable)).texts
+        texts = {key: text for key, text in pending.items() if key not in self._unembeddable}
+        if texts:
+            self._embed(base, dict(list(texts.items())[:_EMBEDDING_BATCH]))
+        return bool(texts)
 
     def _embed(self, base: str, texts: Mapping[str, str]) -> None:
         assert self._embedder is not None
@@ -309,6 +318,9 @@ class Indexer:
             fresh = self._vectors({key: texts[key] for key in missing})
             if self._cache:
                 self._cache.put_many(fingerprint, fresh)
+            if base not in self._index.bases():
+                self._index.drop(base)  # destroyed meanwhile: its vectors were swept out before these came
+                return
             vectors |= fresh
         self._index.add_vectors(base, vectors)
         state = self._index.state(base)
@@ -339,15 +351,38 @@ def at_most_every(seconds: float, chore: Callable[[], object]) -> Callable[[], N
     return done_when_due
 
 
+def when_idle_for(seconds: float, step: Callable[[], bool]) -> Callable[[], bool]:
+    """`step`, which looks for something to do: at once after it found some, and else when `seconds` have passed."""
+    idle_since = float("-inf")
+
+    def look() -> bool:
+        nonlocal idle_since
+        if time.monotonic() - idle_since < seconds:
+            return False
+        if step():
+            return True
+        idle_since = time.monotonic()
+        return False
+
+    return look
+
+
 class Background:
     """Two threads: one brings noticed bases to their heads, one embeds. Notices coalesce.
 
-    `chores` are done after each sweep.
+    `chores` are done after each sweep. `embed_beside` is asked for a batch, like `Indexer.embed_some`, when the bases have
+    none.
     """
 
-    def __init__(self, indexer: Indexer, chores: Sequence[Callable[[], object]] = ()) -> None:
+    def __init__(
+        self,
+        indexer: Indexer,
+        chores: Sequence[Callable[[], object]] = (),
+        embed_beside: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._indexer = indexer
         self._chores = chores
+        self._embed_beside = embed_beside
         self._wake = threading.Condition()
         self._noticed: set[BaseKey] = set()
         self._sweep = False
@@ -415,7 +450,7 @@ class Background:
             self._may_embed.clear()
             while not self._stopping.is_set():
                 try:
-                    if not self._indexer.embed_some():
+                    if not self._indexer.embed_some() and not self._embed_beside():
                         break
                     self._indexer.embedding_problem = None
                 except EmbeddingFailure as error:

@@ -61,11 +61,6 @@ def read_mark(line: str) -> Place | None:
     return Place(PlaceKind(match[1]), match[2]) if match else None
 
 
-def place_at(content: str, line: int) -> Place | None:
-    """The place of the 1-based `line` of canonical content: the last mark at or above it; None without one."""
-    return _last_mark(content.split("\n")[: max(0, line)])
-
-
 def stretch(content: str, start: int, end: int) -> Stretch | None:
     """Where the lines `start` to `end` (1-based, inclusive) of canonical content stood; None where nothing is marked.
 

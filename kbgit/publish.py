@@ -141,7 +141,6 @@ def catch_up(
     base: BaseRow,
     limits: Limits,
     clock: Clock = time.time,
-    progress: Callable[[str], None] = lambda _: None,
 ) -> BaseRow:
     """Complete publication: log every new head, apply every new log entry to the catalogue. Returns the base as it is.
 
@@ -164,7 +163,6 @@ def catch_up(
             catalogue.raise_alarm(str(base.key), alarm)
             raise HistoryRewritten(f"{base.key}: {alarm}", {"base": str(base.key)})
         for entry in entries:
-            progress(f"{base.key}: cataloguing {entry.sha[:10]}")
             base = _apply(repository, catalogue, base, entry, limits)
         # Announcements made since `started` may belong to a push that Git has not finished yet.
         _clear_outbox(repository, started - 3600)
@@ -300,7 +298,6 @@ def replay(
     limits: Limits,
     *,
     until: str | None = None,
-    progress: Callable[[str], None] = lambda _: None,
 ) -> BaseRow:
     """Apply the log entries that `catalogue` lacks, the last of them `until` (None: all). Nothing is written to Git.
 
@@ -308,23 +305,16 @@ def replay(
     """
     with repository.kept() as repository:
         for entry in repository.log_entries(after=base.entry):
-            progress(f"{base.key}: cataloguing {entry.sha[:10]}")
             base = _apply(repository, catalogue, base, entry, limits)
             if entry.sha == until:
                 break
     return base
 
 
-def rebuild(
-    repository: Repository,
-    catalogue: Catalogue,
-    base: BaseRow,
-    limits: Limits,
-    progress: Callable[[str], None] = lambda _: None,
-) -> BaseRow:
+def rebuild(repository: Repository, catalogue: Catalogue, base: BaseRow, limits: Limits) -> BaseRow:
     """Derive a base's rows anew from its publication log."""
     catalogue.reset(base.key)
-    return catch_up(repository, catalogue, catalogue.base(str(base.key)), limits, progress=progress)
+    return catch_up(repository, catalogue, catalogue.base(str(base.key)), limits)
 
 
 def accept_rewrite(

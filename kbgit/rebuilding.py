@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import secrets
+import sqlite3
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from pathlib import Path
 from kbgit.admission import Limits
 from kbgit.base import BaseKey
 from kbgit.catalogue import Catalogue
-from kbgit.errors import HistoryRewritten, KbgitError
+from kbgit.errors import HistoryRewritten, KbgitError, TimedOut
 from kbgit.publish import base_lock, logged_head, replay
 from kbgit.store import Repository
 
@@ -33,14 +34,7 @@ def scratch_prefix() -> str:
     return f"{SCRATCH}{os.getpid()}-"
 
 
-def rebuild_beside(
-    repository: Repository,
-    catalogue: Catalogue,
-    key: BaseKey,
-    home: Path,
-    limits: Limits,
-    progress: Callable[[str], None] = lambda _: None,
-) -> None:
+def rebuild_beside(repository: Repository, catalogue: Catalogue, key: BaseKey, home: Path, limits: Limits) -> None:
     """Derive a base's rows from its publication log anew; readers see the old ones until all of the new are there.
 
     Raises `GitFailure`, `TimedOut`, and `HistoryRewritten` where the log is gone: then nothing can say what was published.
@@ -56,16 +50,15 @@ def rebuild_beside(
         try:
             fresh.add_base(key)
             for _ in range(_ATTEMPTS):
-                entry = catalogue.base(
-                    str(key)
-                ).entry  # before the log is read, so that the fresh rows are not behind it
-                replay(repository, fresh, fresh.base(str(key)), limits, progress=progress)
+                # Asked before the log is read, so that the fresh rows are not behind it.
+                entry = catalogue.base(str(key)).entry
+                replay(repository, fresh, fresh.base(str(key)), limits)
                 with base_lock(repository):  # so that nobody is about to apply an entry to the rows that go
                     if catalogue.adopt(str(key), path, entry):
                         return
         finally:
             fresh.close()
-    raise HistoryRewritten(f"{key}: it is published faster than it can be derived anew", {"base": str(key)})
+    raise TimedOut(f"{key}: it is published faster than it can be derived anew", {"base": str(key)})
 
 
 class RebuildOrders:
@@ -103,6 +96,8 @@ class RebuildOrders:
                 problem = error.message
             except (ValueError, KeyError, TypeError) as error:
                 problem = f"the order cannot be read: {error}"
+            except (OSError, sqlite3.Error) as error:  # a full disk, say: to try again at every sweep would not mend it
+                problem = f"the system refused: {error}"
             if problem:
                 log.error("an order to derive a base anew failed: %s", problem)
             self._write(f"{path.stem}.done", {"problem": problem})

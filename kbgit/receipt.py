@@ -64,7 +64,7 @@ class Receipt:
         head = (self.base.head or "")[:12]
         counts = ", ".join(f"{len(self.of(status))} {status}" for status in ItemStatus)
         yield f"{self.base.key.slug} at {head}: {counts}, {len(self.removed)} removed, {len(self.problems)} with problems"
-        if self.base.settings.status != "active":
+        if not self.base.active:
             yield f"this base is {self.base.settings.status}: nothing in it is searched until it is restored"
         if self.of(ItemStatus.DRAFT) and not self.of(ItemStatus.PUBLISHED):
             yield "only drafts: nothing of this is found until its items, or `default_status` in base.yaml, say published"
@@ -97,11 +97,9 @@ def receipt(repository: Repository, catalogue: Catalogue, base: BaseRow, old: st
     items = catalogue.items_at(key, paths)
     touched = set(paths)
     problems = [problem for problem in catalogue.problems(key) if problem.path in touched]
-    alive = {item.item_id for item in items}
     broken = {problem.path for problem in problems}
     gone = {item for item, path in catalogue.removed_since(key, old) if rules.is_item(path) and path not in broken}
-    removed = sorted(gone - alive)
-    return Receipt(base, items, removed, problems, list(_others(changes, rules)))
+    return Receipt(base, items, sorted(gone), problems, list(_others(changes, rules)))
 
 
 def _others(changes: Sequence[Change], rules: TreeRules) -> Iterator[tuple[str, str]]:
@@ -109,5 +107,4 @@ def _others(changes: Sequence[Change], rules: TreeRules) -> Iterator[tuple[str, 
         path = names.decoded(change.path)
         if change.new is None or path is None or rules.is_item(path):
             continue
-        kind = {"120000": "a symbolic link", "160000": "a submodule"}.get(change.new.mode)
-        yield path, kind or rules.why_no_item(path)
+        yield path, change.new.link or rules.why_no_item(path)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kbgit.errors import HomeProblem
-from kbgit.sqlite import Database
+from kbgit.sqlite import Database, remove
 
 VERSION = 1
 _SCHEMA = """
@@ -113,8 +113,7 @@ def _opened(path: Path) -> Database:
             raise _unusable(path, error) from error
     except OSError as error:
         raise _unusable(path, error) from error
-    for suffix in ("", "-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    remove(path)
     return _database(path)
 
 

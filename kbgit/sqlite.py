@@ -46,22 +46,24 @@ class Database:
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
-        connection = self.connection()
-        if self.version == 0:
-            with self.transaction():
-                if self.version == 0:
-                    _run(connection, schema, version)
-        if migrations is not None and self.version != version:
-            try:
-                self._migrate(version, migrations)
-            except BaseException:
-                self.close()
-                raise
+        try:
+            self._bring_to(schema, version, migrations)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def version(self) -> int:
         """The stamp of the schema in the file; 0 for an empty one."""
         return int(self.connection().execute("PRAGMA user_version").fetchone()[0])
+
+    def _bring_to(self, schema: str, version: int, migrations: Sequence[Migration] | None) -> None:
+        if self.version == 0:
+            with self.transaction() as connection:
+                if self.version == 0:
+                    _run(connection, schema, version)
+        if migrations is not None and self.version != version:
+            self._migrate(version, migrations)
 
     def _migrate(self, version: int, migrations: Sequence[Migration]) -> None:
         with self.transaction() as connection:
@@ -97,11 +99,11 @@ class Database:
         found: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if found is None:
             found = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-            found.row_factory = sqlite3.Row
-            _use_write_ahead_log(found)
-            found.execute("PRAGMA synchronous = FULL")
-            found.execute("PRAGMA foreign_keys = ON")
-            found.execute("PRAGMA secure_delete = ON")
+            try:
+                _prepare(found)
+            except BaseException:
+                found.close()
+                raise
             self._local.connection = found
             with self._lock:
                 self._connections.append(found)
@@ -133,12 +135,26 @@ class Database:
         self._local = threading.local()
 
 
+def remove(path: Path) -> None:
+    """Remove a database and the files that SQLite keeps beside it; nobody may have it open."""
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
 def _run(connection: sqlite3.Connection, statements: str, version: int) -> None:
     """Execute statements and stamp what they lead to; in a transaction of the caller's."""
     for statement in statements.split(";\n"):
         if statement.strip():
             connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {version:d}")
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    connection.row_factory = sqlite3.Row
+    _use_write_ahead_log(connection)
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA secure_delete = ON")
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:

@@ -127,10 +127,13 @@ class Watcher:
         try:
             return self._source.look(thoroughly=thoroughly)
         except (OSError, RuntimeError) as problem:  # RuntimeError: no further thread can be started
+            if self.is_polling:  # too many open files, say: the next look may succeed, and sweeps come whatever happens
+                log.warning("refs cannot be looked at now: %s", problem)
+                return set()
             log.warning("file system events cannot be used, so refs are polled: %s", problem)
             self._source.close()
             self._source = _RefPoll(self._repositories)
-            return self._source.look()
+            return self._look()
 
     def _note(self) -> None:
         with self._wake:

@@ -128,6 +128,8 @@ def test_settings_are_read_as_they_are_written() -> None:
         (b"admission: loose\n", 1),
         (b"name: [a]\n", 1),
         (b"name: a\nx: b: c\n", 2),
+        (b"---\nname: a\nx: b: c\n", 3),
+        (b"name: a\nx: \x00\n", 2),
         (b"subdir: ../elsewhere\n", 1),
         (b"\xff\xfe", 1),
         (b"- a\n- b\n", 1),

@@ -72,6 +72,17 @@ def test_a_setting_that_does_not_exist_is_refused_by_name(name: object) -> None:
         Settings().overlaid({name: 1})  # type: ignore[dict-item]
 
 
+@pytest.mark.parametrize("name", ["watch", "log_level"])
+@pytest.mark.parametrize("value", ["", "of", "verbose"])
+def test_a_word_that_is_none_of_a_setting_s_is_refused_and_not_taken_for_another(name: str, value: str) -> None:
+    with pytest.raises(InvalidSetting, match=rf"{name}.* is none of"):
+        Settings().overlaid({name: value})
+
+
+def test_a_setting_s_word_is_understood_in_capitals_too() -> None:
+    assert Settings().overlaid({"log_level": " DEBUG"}).log_level == "debug"
+
+
 def test_overlaying_leaves_the_original_alone() -> None:
     settings = Settings()
     assert settings.overlaid({"port": "1234"}).port == 1234

@@ -325,6 +325,20 @@ def test_a_newcomer_that_is_listed_as_a_problem_becomes_the_item_when_the_holder
     assert bench.catalogue.problems(str(KEY)) == []
 
 
+@pytest.mark.parametrize(("declared", "status"), [("status: published\n", "published"), ("", "draft")])
+def test_a_revision_by_which_a_file_becomes_the_item_has_the_status_of_that_file(
+    bench: Bench, declared: str, status: str
+) -> None:
+    heir = f"---\nid: x\n{declared}---\nWords.\n"
+    holder = text("A", id="x", status="archived")
+    names = published(bench, {"z.md": holder}, {"z.md": holder, "a.md": heir}, {"a.md": heir})
+    item = bench.catalogue.item(str(KEY), "x")
+    row = bench.catalogue.revision(str(KEY), "x", names[2])
+    assert item is not None
+    assert row is not None
+    assert (item.status, item.revision, row.status) == (status, names[2], status)
+
+
 def test_holder_and_newcomer_changed_by_one_commit_are_told_apart(bench: Bench) -> None:
     names = published(bench, {"z.md": A}, {"z.md": text("New", id="x"), "a.md": B})
     assert [(i.item_id, i.path, i.revision) for i in bench.catalogue.items(str(KEY))] == [("x", "z.md", names[1])]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kbgit.base import BaseKey
-from kbgit.errors import AlreadyExists, BaseNotFound, HomeProblem, InvalidSetting
+from kbgit.errors import AlreadyExists, BaseNotFound, GitFailure, HomeProblem, InvalidSetting
 from kbgit.home import SERVER_HOOKS, Home
 from kbgit.store import Repository
 from tests.writing import Writer, text
@@ -69,6 +69,43 @@ def test_bases_are_found_by_their_repositories(home: Home) -> None:
         home.create_repository(keys[0])
     with pytest.raises(BaseNotFound):
         home.repository(BaseKey("team:platform", "rest"))
+
+
+def test_a_repository_whose_name_is_no_base_s_is_left_alone_and_spoils_no_other(
+    home: Home, base_repository: Repository, key: BaseKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    shutil.copytree(base_repository.path, base_repository.path.with_name("runbooks (copy).git"))
+    assert home.base_keys() == [key]
+    assert "runbooks (copy).git" in caplog.text
+    home.check_gate()
+
+
+def test_a_repository_that_cannot_be_made_or_set_up_is_not_there(
+    home: Home, key: BaseKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(GitFailure):
+        home.create_repository(key, "no..branch")
+
+    def refuse(*_: object) -> None:
+        raise GitFailure("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Repository, "configure", refuse)
+        with pytest.raises(GitFailure, match="no space"):
+            home.create_repository(key)
+    assert home.base_keys() == []
+    assert list(key.repository_path(home.repositories).parent.iterdir()) == []
+    home.check_repository(home.create_repository(key))
+
+
+def test_what_a_kill_left_of_a_repository_in_the_making_is_no_base_and_is_removed(home: Home, key: BaseKey) -> None:
+    made = home.create_repository(key)
+    left = made.path.with_name(".notes.git.new-0123abcd")
+    shutil.copytree(made.path, left)
+    assert home.base_keys() == [key]
+    home.remove_unfinished()
+    assert not left.exists()
+    assert home.base_keys() == [key]
 
 
 @pytest.mark.parametrize("name", SERVER_HOOKS)

@@ -61,6 +61,15 @@ def test_a_refused_push_leaves_no_object_and_no_ref_behind(
     assert not list((base_repository.path / "kbgit-outbox").glob("*"))
 
 
+def test_what_the_system_refuses_is_said_in_a_line(writer: Writer, base_repository: Repository) -> None:
+    (base_repository.path / "kbgit-outbox").write_text("no directory")
+    writer.commit({"a.md": text()})
+    done = writer.push()
+    assert not done.ok
+    assert "kbgit: home_problem: the disk or the system refused something: File exists" in done.said
+    assert "Traceback" not in done.said
+
+
 def test_the_writer_sees_every_problem_at_once_with_line_and_mend(writer: Writer, published: str) -> None:
     writer.commit({"b.md": BROKEN, "c.md": text(status="open"), "d.md": "---\nid: x\nid: y\n---\n", "AUX.md": "x"})
     said = writer.push().said

@@ -17,6 +17,7 @@ import pytest
 from kbgit.base import BaseKey
 from kbgit.errors import HomeProblem
 from kbgit.home import HOOK_SOCKET, Home
+from kbgit.hook_keeper import _short_name
 from kbgit.store import Repository
 from kbgit.store.git import clean_environment
 from tests.web.serving import until
@@ -60,6 +61,14 @@ def test_a_refused_push_is_told_the_same_with_and_without_it(home: Home, writer:
     assert not kept.ok
     assert said_by_kbgit(kept.said) == said_by_kbgit(alone.said) != []
     assert not (home.path / HOOK_SOCKET).exists(), "it takes its socket with it"
+
+
+def test_at_its_end_it_leaves_the_socket_of_its_successor(home: Home) -> None:
+    with keeper(home), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as successor:
+        (home.path / HOOK_SOCKET).unlink()
+        with _short_name(home.path) as place:
+            successor.bind(f"{place}/{HOOK_SOCKET}")
+    assert (home.path / HOOK_SOCKET).is_socket()
 
 
 def test_what_it_admits_is_published_with_its_receipt(home: Home, key: BaseKey, writer: Writer) -> None:

@@ -16,13 +16,14 @@ import pytest
 from kbgit.access import Principal
 from kbgit.base import BaseKey
 from kbgit.catalogue import Catalogue
+from kbgit.embedding.cache import VectorCache
 from kbgit.embedding.contract import Vectors
 from kbgit.embedding.hashing import HashingEmbedder
-from kbgit.errors import EmbeddingFailure, TimedOut
+from kbgit.errors import EmbeddingFailure, IndexFailure, TimedOut
 from kbgit.home import Home
-from kbgit.index.contract import Query, Scope
+from kbgit.index.contract import PendingVectors, Query, Scope
 from kbgit.index.embedded import EmbeddedIndex
-from kbgit.indexer import Background, Indexer, Progress, at_most_every
+from kbgit.indexer import Background, Indexer, Progress, at_most_every, when_idle_for
 from kbgit.library import Library, SearchRequest
 from kbgit.publish import Announcement, announce, base_lock, is_under_way, running
 from kbgit.ranking import Mode
@@ -218,6 +219,43 @@ def test_one_broken_base_stops_no_other(parts: Parts, home: Home, key: BaseKey, 
     assert parts.found("heron") == ["runbooks/a"]
 
 
+def test_a_repository_without_its_HEAD_spoils_no_search_and_is_an_alarm(
+    parts: Parts, catalogue: Catalogue, key: BaseKey, writer: Writer, base_repository: Repository
+) -> None:
+    writer.publish({"a.md": text("A", body="heron\n")})
+    parts.indexer.sweep()
+    head = (base_repository.path / "HEAD").read_bytes()
+    (base_repository.path / "HEAD").unlink()
+    assert parts.found("heron") == ["runbooks/a"]
+    assert "HEAD" in catalogue.base(str(key)).alarm
+    (base_repository.path / "HEAD").write_bytes(head)
+    assert parts.found("heron") == ["runbooks/a"]
+    assert catalogue.base(str(key)).alarm == ""
+
+
+def test_a_base_whose_vectors_cannot_be_had_holds_up_no_other(
+    parts: Parts, home: Home, key: BaseKey, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = BaseKey("team:a", "first")
+    home.create_repository(other).close()
+    writer.publish({"a.md": text("A", body="heron\n")})
+    writer.remote = str(other.repository_path(home.repositories))
+    writer.publish({"b.md": text("B", body="egret\n")})
+    parts.indexer.sweep()
+    pending = parts.index.pending_vectors
+
+    def refusing(base: str, limit: int) -> PendingVectors:
+        if base == str(other):
+            raise IndexFailure("no permission")
+        return pending(base, limit)
+
+    monkeypatch.setattr(parts.index, "pending_vectors", refusing)
+    assert parts.indexer.embed_some()
+    assert parts.index.state(str(key)).vectors == parts.index.state(str(key)).passages
+    with pytest.raises(IndexFailure):
+        parts.indexer.embed_some()
+
+
 def test_whoever_waits_is_let_go_when_the_index_closes(parts: Parts) -> None:
     outcome: list[BaseException] = []
     started = threading.Event()
@@ -274,6 +312,34 @@ def test_a_chore_is_done_after_a_sweep_when_it_is_due_and_not_before(parts: Part
     background.stop()
     assert done[:2] == ["due", "always"]
     assert "hourly" not in done
+
+
+def test_what_is_embedded_beside_the_bases_comes_after_them(parts: Parts, key: BaseKey, writer: Writer) -> None:
+    writer.publish({f"{n}.md": text(f"Page {n}", body=f"word{n}\n") for n in range(40)})
+    done: list[int] = []
+    fresh = threading.Event()
+
+    def beside() -> bool:
+        done.append(parts.index.state(str(key)).vectors)
+        if len(done) == 3:
+            fresh.set()
+        return len(done) < 3
+
+    background = Background(parts.indexer, embed_beside=beside)
+    background.start()
+    assert fresh.wait(20)
+    background.stop()
+    assert done[:3] == [40, 40, 40]
+
+
+def test_who_looks_for_work_looks_again_at_once_while_there_is_some_and_rests_then() -> None:
+    left = [True, True, False, True]
+    look = when_idle_for(3600, lambda: left.pop(0))
+    assert [look() for _ in range(6)] == [True, True, False, False, False, False]
+    assert left == [True]
+    left = [False, True]
+    look = when_idle_for(0, lambda: left.pop(0))
+    assert [look(), look()] == [False, True]
 
 
 def pushed_behind(repository: Repository, teller: str | None = None) -> str:
@@ -349,3 +415,39 @@ def test_what_takes_too_long_is_said_and_not_answered_from_before(
     monkeypatch.setattr("kbgit.indexer.catch_up", too_long)
     with pytest.raises(TimedOut):
         parts.indexer.seen(before)
+
+
+def test_a_base_destroyed_while_it_is_embedded_leaves_no_vector_in_the_cache(
+    home: Home, catalogue: Catalogue, key: BaseKey, writer: Writer, tmp_path: Path
+) -> None:
+    embedder = HashingEmbedder()
+    cache = VectorCache(tmp_path / "vectors.sqlite")
+
+    class Meanwhile(HashingEmbedder):
+        """Somebody destroys the base while this computes."""
+
+        def embed_passages(self, texts: Sequence[str]) -> Vectors:
+            index.drop(str(key))
+            return super().embed_passages(texts)
+
+    index = EmbeddedIndex(
+        tmp_path / "index",
+        fingerprint=embedder.fingerprint,
+        dimension=embedder.dimension,
+        cache=cache,
+        vector_memory_bytes=1 << 24,
+        postings_memory_bytes=1 << 24,
+    )
+    indexer = Indexer(home, catalogue, index, Meanwhile(), cache)
+    try:
+        writer.publish({"a.md": text("A", body="secret words\n")})
+        indexer.synchronise(key)
+        pending = index.pending_vectors(str(key), 10).texts
+        assert pending
+        indexer.embed_some()
+        assert cache.get_many(embedder.fingerprint, list(pending)) == {}
+        assert str(key) not in index.bases()
+    finally:
+        indexer.close()
+        index.close()
+        cache.close()

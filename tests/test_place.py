@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbgit.place import Place, PlaceKind, mark, place_at, read_mark, stretch
+from kbgit.place import Place, PlaceKind, mark, read_mark, stretch
 
 
 @given(st.sampled_from(PlaceKind), st.text())
@@ -24,7 +24,7 @@ def test_a_name_that_is_fit_is_kept_as_it_is() -> None:
 
 def test_a_line_is_on_the_last_page_marked_at_or_above_it() -> None:
     content = "cover\n<!-- page: 1 -->\none\n<!-- page: 2 -->\ntwo\n"
-    assert [str(place_at(content, line)) for line in (1, 2, 3, 4, 5)] == [
+    assert [str(stretch(content, line, line)) for line in (1, 2, 3, 4, 5)] == [
         "None",
         "page 1",
         "page 1",

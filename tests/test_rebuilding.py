@@ -176,3 +176,23 @@ def test_orders_are_carried_out_and_answered_once(tmp_path: Path) -> None:
     assert "cannot be read" in (orders.answer("noise") or "")
     orders.obey(rebuild)
     assert done == [RUNBOOKS]
+
+
+@pytest.mark.parametrize("failure", [OSError("no space left"), sqlite3.OperationalError("no space left")])
+def test_an_order_that_the_system_refuses_is_answered_and_not_tried_for_ever(
+    tmp_path: Path, failure: Exception
+) -> None:
+    orders = RebuildOrders(tmp_path)
+    asked: list[BaseKey] = []
+
+    def rebuild(key: BaseKey) -> None:
+        asked.append(key)
+        if key == NOTES:
+            raise failure
+
+    refused, carried_out = orders.place(NOTES), orders.place(RUNBOOKS)
+    orders.obey(rebuild)
+    orders.obey(rebuild)
+    assert sorted(asked, key=str) == [NOTES, RUNBOOKS]
+    assert "no space left" in (orders.answer(refused) or "")
+    assert orders.answer(carried_out) == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -40,6 +40,30 @@ def test_many_may_open_a_new_file_at_once(tmp_path: Path) -> None:
         database = Database(path, SCHEMA, 1)
         assert database.connection().execute("SELECT count(*) FROM notes").fetchone()[0] == 6
         database.close()
+
+
+def test_a_file_that_cannot_be_opened_is_not_kept_open(tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.sqlite"
+    damaged.write_bytes(b"no database" * 1000)
+    database = Database(tmp_path / "notes.sqlite", SCHEMA, 1)
+    database.close()
+    for path, schema in ((damaged, SCHEMA), (tmp_path / "new.sqlite", "CREATE nothing;\n")):
+        problem = None
+        try:
+            Database(path, schema, 1)
+        except sqlite3.DatabaseError as error:
+            problem = error  # which knows every frame, and so what is open in it
+        assert problem is not None
+        assert not [name for name in open_files() if name.startswith(str(path))]
+
+
+def open_files() -> list[str]:
+    """What this process has open, by path."""
+    found = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the one that lists them
+            found.append(str(descriptor.readlink()))
+    return found
 
 
 def test_a_transaction_that_fails_changes_nothing(tmp_path: Path) -> None:

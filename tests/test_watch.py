@@ -257,6 +257,19 @@ def test_a_watcher_that_was_never_started_can_be_stopped(repositories: Path) -> 
     Watcher(repositories, calls.notice, calls.sweep, "auto", 1.0).stop()
 
 
+@pytest.mark.parametrize("mode", ["auto", "poll"])
+def test_a_watcher_that_cannot_look_goes_on_sweeping(
+    mode: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = Calls()
+    watcher = Watcher(tmp_path / ("x" * 300), calls.notice, calls.sweep, mode, 0.05)  # longer than a name can be
+    with caplog.at_level(logging.WARNING, logger="kbgit.watch"):
+        watcher.start()
+        assert calls.wait(lambda: calls.sweeps >= 2)
+        watcher.stop()
+    assert "cannot be looked at" in caplog.text
+
+
 def test_repositories_that_are_not_there_yet_are_no_problem(tmp_path: Path) -> None:
     calls = Calls()
     watcher = Watcher(tmp_path / "absent", calls.notice, calls.sweep, "auto", 0.05)

@@ -186,6 +186,6 @@ def _await_index(home: Home, key: BaseKey) -> bool:
 
 
 def _is_indexed(base: dict[str, Any]) -> bool:
-    """Whether a base is indexed at its head; one that is archived or raises an alarm is not waited for."""
+    """Whether a base is indexed at its head; one with an alarm is not waited for."""
     freshness = base["freshness"]
-    return freshness["published"] == freshness["indexed"] or bool(base.get("alarm"))
+    return freshness["published"] == freshness["indexed"] or bool(freshness.get("alarm"))

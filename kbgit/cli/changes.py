@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 import click
 
 from kbgit.cli import terminal
-from kbgit.cli.client import Client, reach
+from kbgit.cli.client import reach
 from kbgit.cli.http_client import Json
 from kbgit.cli.options import json_option, library_options, pass_session
 from kbgit.cli.output import answer
+from kbgit.cli.paging import first
 from kbgit.cli.session import Session
 from kbgit.cli.terminal import line, note
-
-_PAGE = 200
 
 
 @click.command(short_help="List what changed since a commit, a time or citations.")
@@ -59,25 +58,19 @@ def changes(
         "since_citations": list(citations) or None,
         "bases": list(bases) or None,
     }
+    body = {name: value for name, value in given.items() if value is not None}
+
+    def page(cursor: str | None, most: int) -> Json:
+        return client.changes({**body, "limit": most} | ({"cursor": cursor} if cursor is not None else {}))
+
     with reach(session) as client:
-        found = _listed(client, {name: value for name, value in given.items() if value is not None}, limit)
+        found = first(page, "changes", limit)
     answer(found, _lines(found), as_json=as_json)
     if not as_json:
         for text in found.get("unknown", ()):
             note(f"{line(text)} cites nothing that can be seen here")
         if not found["changes"]:
             note("nothing changed")
-
-
-def _listed(client: Client, body: Json, limit: int) -> Json:
-    """The first `limit` changes as one page."""
-    found = client.changes({**body, "limit": min(_PAGE, limit)})
-    while found["cursor"] is not None and len(found["changes"]) < limit:
-        wanted = min(_PAGE, limit - len(found["changes"]))
-        page = client.changes({**body, "limit": wanted, "cursor": found["cursor"]})
-        found["changes"] += page["changes"]
-        found["cursor"] = page["cursor"]
-    return found
 
 
 def _lines(found: Json) -> Iterator[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 from kbgit.base import BaseKey
 from kbgit.cli.homes import home_of
@@ -20,9 +20,10 @@ from kbgit.errors import HomeLocked, HomeProblem
 from kbgit.home import Home
 
 SERVER_FILE = "server.json"
-_HEALTH_SECONDS = 3.0
+_HEALTH_SECONDS = 10.0  # a server that is this late is taken for none
 _LOCK_SECONDS = 10.0
 _LOCK_POLL_SECONDS = 0.1
+_Opened = TypeVar("_Opened")
 
 
 class Client(Protocol):
@@ -247,14 +248,18 @@ def running_server(home: Home) -> RunningServer | None:
 
 def server_client(home: Home, server: RunningServer) -> HttpClient:
     """The home's own server, asked with the owner's token. Raises `HomeProblem`."""
+    return HttpClient(server.url, owner_token(home, server), is_local=True)
+
+
+def owner_token(home: Home, server: RunningServer) -> str:
+    """The token with which commands ask the home's own server. Raises `HomeProblem` where it cannot be read."""
     try:
-        token = home.owner_token_file.read_text("utf-8").strip()
+        return home.owner_token_file.read_text("utf-8").strip()
     except OSError as error:
         raise HomeProblem(
             f"{home.owner_token_file} cannot be read ({error.strerror}), and {server.url} wants a token; "
             "write one of the owner there (`kbgit token create` makes one)"
         ) from None
-    return HttpClient(server.url, token, is_local=True)
 
 
 class OpenedHome(Client, Protocol):
@@ -274,7 +279,19 @@ class OpenedHome(Client, Protocol):
 
 
 def server_or_home(session: Session, home: Home) -> RunningServer | OpenedHome:
-    """The home's server or, while none runs, the home opened in this process.
+    """The home's server or, while none runs, the home opened in this process. Raises `HomeLocked`."""
+
+    def opened() -> OpenedHome:
+        # Not imported above, because this brings the index's and the models' libraries: a second that commands which ask
+        # a server do not spend.
+        found: OpenedHome = load("kbgit.cli.in_process:open_home")(home, session.embedder_api_key)
+        return found
+
+    return server_or(home, opened)
+
+
+def server_or(home: Home, opened: Callable[[], _Opened]) -> RunningServer | _Opened:
+    """The home's server or, while none runs, what `opened` makes of the home in this process.
 
     Another short command, or a server that starts just now, may own the index for a moment: that is waited for. Raises
     `HomeLocked` when it takes longer.
@@ -285,10 +302,7 @@ def server_or_home(session: Session, home: Home) -> RunningServer | OpenedHome:
         if server is not None:
             return server
         try:
-            # Not imported above, because this brings the index's and the models' libraries: a second that commands
-            # which ask a server do not spend.
-            opened: OpenedHome = load("kbgit.cli.in_process:open_home")(home, session.embedder_api_key)
-            return opened
+            return opened()
         except HomeLocked:
             if time.monotonic() > give_up:
                 raise

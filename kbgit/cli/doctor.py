@@ -46,8 +46,8 @@ def doctor(session: Session, bases: Sequence[str], mend: bool, dry_run: bool, fu
       kbgit doctor --mend
     """
     home = home_of(session)
-    found = inspected(home, bases, full=full)
-    is_served = running_server(home) is not None
+    is_served = running_server(home) is not None  # once: a finding and what is done about it must agree on that
+    found = inspected(home, bases, full=full, is_served=is_served)
     steps: list[Step] = load("kbgit.upkeep.mending:plan")(found.findings, is_served=is_served)
     told = {**found.as_json(), "type": "diagnosis", "steps": [step.as_json() for step in steps], "mended": False}
     if not mend or dry_run or not steps:
@@ -58,7 +58,7 @@ def doctor(session: Session, bases: Sequence[str], mend: bool, dry_run: bool, fu
         for line in [*finding_lines(found.findings, explain=False), *_planned(steps, dry_run=False)]:
             click.echo(line)
     problems = _mended(session, home, steps, is_served=is_served)
-    after = inspected(home, bases, full=full)
+    after = inspected(home, bases, full=full, is_served=is_served)
     told |= {"mended": True, "problems": problems, "sound": after.is_sound, "remaining": after.as_json()["findings"]}
     lines = [f"failed: {terminal.line(problem)}" for problem in problems]
     remaining = [finding for finding in after.findings if finding.is_fault]

@@ -12,11 +12,11 @@ from kbgit.cli.client import reach
 from kbgit.cli.http_client import Json
 from kbgit.cli.options import json_option, library_options, pass_session
 from kbgit.cli.output import answer
+from kbgit.cli.paging import first
 from kbgit.cli.session import Session
 from kbgit.cli.terminal import line
 from kbgit.documents.contract import State
 
-_PAGE = 200
 _BRIEF = 60
 
 
@@ -48,10 +48,7 @@ def list_documents(session: Session, base: str | None, state: str | None, limit:
     """
     with reach(session) as client:
         key = str(key_named(client, base)) if base is not None else None
-        found = client.documents(key, state, None, min(_PAGE, limit))
-        while found["cursor"] is not None and len(found["documents"]) < limit:
-            page = client.documents(key, state, found["cursor"], min(_PAGE, limit - len(found["documents"])))
-            found |= {"documents": found["documents"] + page["documents"], "cursor": page["cursor"]}
+        found = first(lambda cursor, most: client.documents(key, state, cursor, most), "documents", limit)
     answer(found, _table(found), as_json=as_json)
 
 

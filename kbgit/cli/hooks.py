@@ -56,8 +56,6 @@ def install(session: Session, is_server: bool, force: bool, as_json: bool) -> No
 def _install_server_hooks(session: Session) -> list[Path]:
     home = home_of(session)
     home.install_hooks()
-    for key in home.base_keys():
-        home.configure_repository(home.repository(key))
     home.check_hooks()
     return [home.hooks / name for name in SERVER_HOOKS]
 

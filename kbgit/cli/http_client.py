@@ -16,14 +16,14 @@ from typing import IO, Any
 
 from kbgit.base import BaseKey
 from kbgit.cli.errors import ServerUnreachable
-from kbgit.errors import KbgitError
+from kbgit.cli.paging import first
+from kbgit.errors import KbgitError, Unauthenticated
 
 Json = dict[str, Any]
 Parameters = Mapping[str, str | None]
 
 _ANSWER_SECONDS = 90.0  # a search may wait for a commit
 _CHUNK = 1 << 16
-_PAGE = "200"
 _KNOWLEDGE = "/api/v1/knowledge"
 _MEMORY = "/api/v1/memory"
 _DOCUMENTS = "/api/v1/documents"
@@ -35,7 +35,7 @@ class HttpClient:
     def __init__(self, url: str, token: str, *, is_local: bool) -> None:
         self.origin = f"the server at {url}"
         self._url = url
-        self._token = token
+        self._authorization = authorization(token)
         self._opener = opener(is_local=is_local)
 
     # Reading
@@ -263,14 +263,11 @@ class HttpClient:
 
     def _every(self, name: str, path: str, parameters: Parameters | None = None) -> Json:
         """The whole of a list that comes in pages."""
-        asked: dict[str, str | None] = {**(parameters or {}), "limit": _PAGE, "cursor": None}
-        rows: list[Any] = []
-        while True:
-            page = self._ask("GET", path, asked)
-            rows += page[name]
-            asked["cursor"] = page["cursor"]
-            if asked["cursor"] is None:
-                return {name: rows}
+
+        def page(cursor: str | None, most: int) -> Json:
+            return self._ask("GET", path, {**(parameters or {}), "limit": str(most), "cursor": cursor})
+
+        return {name: first(page, name)[name]}
 
     @contextmanager
     def _answer(
@@ -281,7 +278,7 @@ class HttpClient:
         request = urllib.request.Request(
             f"{self._url}{path}?{query}" if query else f"{self._url}{path}",
             data=json.dumps(body).encode() if isinstance(body, dict) else body,
-            headers={"Authorization": f"Bearer {self._token}", "Accept": "application/json"},
+            headers={"Authorization": self._authorization, "Accept": "application/json"},
             method=method,
         )
         if isinstance(body, dict):
@@ -338,6 +335,13 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: object) -> None:
         return None
+
+
+def authorization(token: str) -> str:
+    """The header that carries a token. Raises `Unauthenticated` for a text that a header cannot hold."""
+    if not token.isascii() or not token.isprintable():
+        raise Unauthenticated("the token holds characters that no token has: it was not copied as it is")
+    return f"Bearer {token}"
 
 
 def opener(*, is_local: bool) -> urllib.request.OpenerDirector:

@@ -26,7 +26,6 @@ from kbgit.importing.text.kinds import suffix_of
 from kbgit.item import ItemStatus
 
 _MOST_AT_ONCE = 500
-_MOST_BYTES = 32 << 20  # of one text file: no item is as large, and it is not even read
 _MOST_LINES = 20
 _POLL_SECONDS = 0.3
 _OUTCOMES = ("created", "updated", "unchanged", "refused")
@@ -134,7 +133,7 @@ class _Run:
 
     def documents(self, files: Sequence[FoundFile]) -> None:
         """Upload documents, then wait until each is an item or has failed."""
-        waiting: dict[str, str] = {}
+        waiting: dict[str, None] = {}
         for number, file in enumerate(files):
             self._progress.count("documents sent", number, len(files))
             if self._options["dry_run"]:
@@ -146,24 +145,24 @@ class _Run:
             except (KbgitError, OSError) as error:
                 self._refuse(file.name, error)
                 continue
-            waiting[told["id"]] = file.name
             if State(told["state"]).is_final:
                 self._rows.append(_of_document(told, "unchanged"))
-                del waiting[told["id"]]
-        self._follow(waiting)
+            else:
+                waiting[told["id"]] = None
+        self._follow(list(waiting))
         self._progress.wipe()
 
-    def _follow(self, waiting: dict[str, str]) -> None:
-        total = len(waiting)
-        while waiting:
-            for document_id in list(waiting):
+    def _follow(self, document_ids: Sequence[str]) -> None:
+        """Wait for one after the other: they are extracted in this order, and a question about all of them at every look
+        would be more than a server answers."""
+        for number, document_id in enumerate(document_ids):
+            while True:
+                self._progress.count("documents extracted", number, len(document_ids))
                 told = self._client.document(document_id)
                 if State(told["state"]).is_final:
-                    self._rows.append(_of_document(told, "created"))
-                    del waiting[document_id]
-            self._progress.count("documents extracted", total - len(waiting), total)
-            if waiting:
+                    break
                 time.sleep(_POLL_SECONDS)
+            self._rows.append(_of_document(told, "created"))
 
     def _refuse(self, name: str, error: KbgitError | OSError) -> None:
         if isinstance(error, OSError):

@@ -13,11 +13,10 @@ from kbgit.cli.http_client import Json
 from kbgit.cli.lazy import Entry, LazyGroup
 from kbgit.cli.options import base_option, expect_option, json_option, library_options, pass_session
 from kbgit.cli.output import answer
+from kbgit.cli.paging import MOST, first
 from kbgit.cli.session import Session
 from kbgit.errors import ItemDeleted
 from kbgit.item import ItemStatus
-
-_PAGE = 200
 
 
 class ItemCommands(LazyGroup):
@@ -68,10 +67,7 @@ def list_items(session: Session, base: str, status: str | None, prefix: str, lim
     """
     with reach(session) as client:
         key = key_named(client, base)
-        found = client.items(key, status, prefix, None, min(_PAGE, limit))
-        while found["cursor"] is not None and len(found["items"]) < limit:
-            page = client.items(key, status, prefix, found["cursor"], min(_PAGE, limit - len(found["items"])))
-            found |= {"items": found["items"] + page["items"], "cursor": page["cursor"]}
+        found = first(lambda cursor, most: client.items(key, status, prefix, cursor, most), "items", limit)
     answer(found, render.items(found), as_json=as_json)
 
 
@@ -173,7 +169,7 @@ def delete(session: Session, item_id: str, dry_run: bool, expect: str | None, ba
 
 def current(client: Client, item_id: str, base: str | None) -> Json:
     """An item as it is now, whatever its status and that of its base. Raises `ItemNotFound`, `ItemDeleted`."""
-    page = client.revisions(item_id, base, None, _PAGE)
+    page = client.revisions(item_id, base, None, MOST)
     for row in page["revisions"]:
         if row["is_current"] and not row["removed"]:
             return client.read(item_id, row["knowledge_revision_id"], base)

@@ -162,9 +162,18 @@ def _edited(session: Session, item_id: str, content: str) -> _Text | None:
     editor = session.environment.get("VISUAL") or session.environment.get("EDITOR")
     if not editor and not sys.stdin.isatty():
         raise click.UsageError("say what to change with an option, or name an editor in EDITOR")
+    try:
+        words = shlex.split(editor or "vi")
+    except ValueError as error:
+        raise click.UsageError(f"the editor {editor!r} cannot be read: {error}") from None
     path = _scratch_file(item_id, content.encode())
-    command = [*shlex.split(editor or "vi"), str(path)]
-    if subprocess.run(command, env=dict(session.environment), check=False).returncode:
+    command = [*words, str(path)]
+    try:
+        failed = subprocess.run(command, env=dict(session.environment), check=False).returncode
+    except OSError as error:
+        path.unlink()
+        raise InvalidRequest(f"the editor {command[0]} cannot be started: {error.strerror}") from None
+    if failed:
         raise InvalidRequest(f"{command[0]} ended with an error, so nothing was changed; what it wrote is in {path}")
     raw = path.read_bytes()
     if raw == content.encode():

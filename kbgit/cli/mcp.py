@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
 
 import click
 
-from kbgit.cli.client import RunningServer, running_server
+from kbgit.cli.client import RunningServer, owner_token, server_or
 from kbgit.cli.homes import home_of
 from kbgit.cli.lazy import load
 from kbgit.cli.mcp_relay import Relay
 from kbgit.cli.options import library_options, pass_session
 from kbgit.cli.session import TOKEN, Session
-from kbgit.errors import HomeLocked, HomeProblem
-from kbgit.home import Home
+from kbgit.errors import HomeLocked
 from kbgit.mcp.contract import contract
-
-_LOCK_SECONDS = 10.0
-_LOCK_POLL_SECONDS = 0.2
 
 
 @click.command(short_help="Serve an agent over standard input and output (MCP).")
@@ -49,30 +44,16 @@ def mcp(session: Session, profile: str | None) -> None:
         return
     home = home_of(session)
     token = session.environment.get(TOKEN, "").strip() or None
-    give_up = time.monotonic() + _LOCK_SECONDS
-    while True:
-        server = running_server(home)
-        if server is not None:
-            Relay(server.url, token or _owner_token(home, server), is_local=True, profile=profile).run()
-            return
-        try:
-            # Not imported above, because this brings the index's, the models' and the protocol's libraries.
-            opened = load("kbgit.cli.mcp_home:open_home")(home, session.embedder_api_key, token, profile)
-        except HomeLocked as error:
-            if time.monotonic() > give_up:
-                way = "let clients share one server: run `kbgit serve`, and start this again"
-                raise HomeLocked(f"{error.message}; {way}", error.details) from None
-            time.sleep(_LOCK_POLL_SECONDS)
-            continue
-        with closing(opened):
-            opened.serve()
-        return
-
-
-def _owner_token(home: Home, server: RunningServer) -> str:
     try:
-        return home.owner_token_file.read_text("utf-8").strip()
-    except OSError as error:
-        raise HomeProblem(
-            f"{home.owner_token_file} cannot be read ({error.strerror}), and {server.url} wants a token; put one in {TOKEN}"
-        ) from None
+        # Not imported above, because this brings the index's, the models' and the protocol's libraries.
+        reached = server_or(
+            home, lambda: load("kbgit.cli.mcp_home:open_home")(home, session.embedder_api_key, token, profile)
+        )
+    except HomeLocked as error:
+        way = "let clients share one server: run `kbgit serve`, and start this again"
+        raise HomeLocked(f"{error.message}; {way}", error.details) from None
+    if isinstance(reached, RunningServer):
+        Relay(reached.url, token or owner_token(home, reached), is_local=True, profile=profile).run()
+        return
+    with closing(reached):
+        reached.serve()

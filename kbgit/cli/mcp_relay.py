@@ -17,7 +17,7 @@ from http.client import HTTPException
 from threading import Lock
 from typing import Any, TextIO
 
-from kbgit.cli.http_client import opener
+from kbgit.cli.http_client import authorization, opener
 from kbgit.mcp.wire import standard_output
 
 _ANSWER_SECONDS = 120.0
@@ -35,7 +35,7 @@ class Relay:
         self._url = f"{url}/mcp"
         self._opener = opener(is_local=is_local)
         self._headers = {
-            "Authorization": f"Bearer {token}",
+            "Authorization": authorization(token),
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
             **({"Kbgit-Profile": profile} if profile else {}),

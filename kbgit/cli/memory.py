@@ -13,13 +13,13 @@ from kbgit.cli.client import reach
 from kbgit.cli.http_client import Json
 from kbgit.cli.options import json_option, library_options, pass_session
 from kbgit.cli.output import answer
+from kbgit.cli.paging import first
 from kbgit.cli.recall import KINDS
 from kbgit.cli.session import Session
 from kbgit.cli.terminal import line, note
 from kbgit.cli.token import Period
 from kbgit.errors import InvalidRequest
 
-_PAGE = 200
 _CLIENT = "kbgit"
 _BRIEF = 72
 
@@ -107,12 +107,7 @@ def list_records(
     """
     asked = {"space": space, "project": project, "kind": kind, "query": query}
     with reach(session) as client:
-        found = client.records(asked, min(_PAGE, limit))
-        while found["cursor"] is not None and len(found["records"]) < limit:
-            wanted = min(_PAGE, limit - len(found["records"]))
-            page = client.records({**asked, "cursor": found["cursor"]}, wanted)
-            found["records"] += page["records"]
-            found["cursor"] = page["cursor"]
+        found = first(lambda cursor, most: client.records({**asked, "cursor": cursor}, most), "records", limit)
     answer(found, _records(found), as_json=as_json)
     if not as_json:
         _tell_problems(found)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NoReturn
 import click
 
 from kbgit import __version__
-from kbgit.cli.errors import EXIT_CODES, INTERRUPTED, PIPE_CLOSED, TROUBLE, USAGE, exit_code, way_out
+from kbgit.cli.errors import EXIT_CODES, INTERRUPTED, OK, PIPE_CLOSED, TROUBLE, USAGE, exit_code, way_out
 from kbgit.cli.lazy import Entry, LazyGroup
 from kbgit.cli.options import home_option, server_option
 from kbgit.cli.session import Session
@@ -76,7 +76,7 @@ class Program(LazyGroup):
     def _exit_code(self, arguments: list[str], extra: dict[str, Any]) -> int:
         try:
             code = super().main(arguments, prog_name=NAME, **extra)
-            return code if isinstance(code, int) else 0
+            return code if isinstance(code, int) else OK
         except click.Abort:
             click.echo(f"{NAME}: interrupted", err=True)
             return INTERRUPTED

@@ -15,10 +15,10 @@ from kbgit.cli.client import Client, reach
 from kbgit.cli.http_client import Json
 from kbgit.cli.options import base_option, json_option, library_options, pass_session
 from kbgit.cli.output import answer
+from kbgit.cli.paging import first
 from kbgit.cli.session import Session
 from kbgit.errors import InvalidRequest, RevisionNotFound
 
-_PAGE = 200
 _ABBREVIATED = re.compile(r"[0-9a-f]{4,39}")
 
 
@@ -148,13 +148,7 @@ def resolve(session: Session, citation: str, base: str | None, as_json: bool) ->
 
 def _revisions(client: Client, item: str, base: str | None, limit: int | None = None) -> Json:
     """The newest `limit` revisions (None: all) as one page."""
-    found = client.revisions(item, base, None, min(_PAGE, limit or _PAGE))
-    while found["cursor"] is not None and (limit is None or len(found["revisions"]) < limit):
-        wanted = _PAGE if limit is None else min(_PAGE, limit - len(found["revisions"]))
-        page = client.revisions(item, base, found["cursor"], wanted)
-        found["revisions"] += page["revisions"]
-        found["cursor"] = page["cursor"]
-    return found
+    return first(lambda cursor, most: client.revisions(item, base, cursor, most), "revisions", limit)
 
 
 def _revision(client: Client, item: str, text: str, base: str | None) -> str:

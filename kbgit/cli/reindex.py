@@ -66,17 +66,20 @@ def rebuild_by_server(home: Home, keys: Sequence[BaseKey]) -> dict[BaseKey, str]
     waiting = {orders.place(key): key for key in keys}
     problems: dict[BaseKey, str] = {}
     progress = terminal.ProgressLine()
-    while waiting:
-        for order in list(waiting):
-            if (problem := orders.answer(order)) is not None:
-                key = waiting.pop(order)
-                problems |= {key: problem} if problem else {}
-        progress.count("bases derived anew", len(keys) - len(waiting), len(keys))
-        if waiting and running_server(home) is None:
-            raise HomeProblem("the server ended before it had derived everything anew; run this again")
-        time.sleep(_POLL_SECONDS)
-    progress.wipe()
-    return problems
+    try:
+        while True:
+            for order in list(waiting):
+                if (problem := orders.answer(order)) is not None:
+                    key = waiting.pop(order)
+                    problems |= {key: problem} if problem else {}
+            if not waiting:
+                return problems
+            progress.count("bases derived anew", len(keys) - len(waiting), len(keys))
+            if running_server(home) is None:
+                raise HomeProblem("the server ended before it had derived everything anew; run this again")
+            time.sleep(_POLL_SECONDS)
+    finally:
+        progress.wipe()
 
 
 def _await_server(client: Client, keys: Sequence[BaseKey], problems: Mapping[BaseKey, str]) -> list[Json]:
@@ -87,17 +90,20 @@ def _await_server(client: Client, keys: Sequence[BaseKey], problems: Mapping[Bas
         if all(row["problem"] or row["done"] for row in rows):
             progress.wipe()
             return rows
-        progress.count("passages embedded", sum(r["vectors"] for r in rows), sum(r["passages"] for r in rows))
+        vectors, passages = (sum(row[what] or 0 for row in rows) for what in ("vectors", "passages"))
+        progress.count("passages embedded", vectors, passages)
         time.sleep(_POLL_SECONDS)
 
 
 def _rows(told: Json, keys: Sequence[BaseKey], problems: Mapping[BaseKey, str]) -> list[Json]:
     """How far each base is, from a library's status."""
     found = {base["key"]: base for base in told["bases"]}
-    return [_row(found[str(key)], told, problems.get(key)) for key in keys if str(key) in found]
+    return [_row(key, found.get(str(key)), told, problems.get(key)) for key in keys]
 
 
-def _row(base: Json, told: Json, problem: str | None) -> Json:
+def _row(key: BaseKey, base: Json | None, told: Json, problem: str | None) -> Json:
+    if base is None:  # the owner of the home, who asks, is not in its space
+        return {"base": str(key), "head": None, "passages": None, "vectors": None, "done": True, "problem": problem}
     freshness = base["freshness"]
     is_embedded = told["embedder"] == "none" or freshness["vectors"] == freshness["passages"]
     return {
@@ -111,6 +117,9 @@ def _row(base: Json, told: Json, problem: str | None) -> Json:
 
 
 def _line(row: Json) -> str:
-    head = (row["head"] or "nothing")[:12]
-    text = f"{row['base']} at {head}: {row['passages']:,} passages, {row['vectors']:,} with a vector"
+    if row["passages"] is None:
+        text = f"{row['base']}: the owner of the home is not in its space, so how far it is is not told"
+    else:
+        head = (row["head"] or "nothing")[:12]
+        text = f"{row['base']} at {head}: {row['passages']:,} passages, {row['vectors']:,} with a vector"
     return f"{text}; {terminal.line(row['problem'])}" if row["problem"] else text

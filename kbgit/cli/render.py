@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import click
 
 from kbgit.cli import terminal
+from kbgit.cli.http_client import Json
 from kbgit.cli.terminal import line, note
-
-Json = dict[str, Any]
 
 _SNIPPET_LINES = 3
 _SHORT = 12

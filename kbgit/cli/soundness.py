@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from kbgit.upkeep.inspection import Inspection
 
 
-def inspected(home: Home, names: Sequence[str], *, full: bool) -> Inspection:
-    """Look at the home, or at the named bases of it, showing progress on a terminal."""
+def inspected(home: Home, names: Sequence[str], *, full: bool, is_served: bool | None = None) -> Inspection:
+    """Look at the home, or at the named bases of it, showing progress on a terminal; `is_served` is found out unless told."""
+    served = running_server(home) is not None if is_served is None else is_served
     progress = terminal.ProgressLine()
     keys = [base_key(home, name) for name in names] or None
     try:
         # Not imported above, because this brings the index's libraries.
         found: Inspection = load("kbgit.upkeep.inspection:inspect")(
-            home, is_served=running_server(home) is not None, bases=keys, full=full, progress=progress.count
+            home, is_served=served, bases=keys, full=full, progress=progress.count
         )
     finally:
         progress.wipe()

@@ -13,12 +13,12 @@ from kbgit.cli.homes import home_of
 from kbgit.cli.http_client import Json
 from kbgit.cli.options import json_option, library_options, pass_session
 from kbgit.cli.output import answer
+from kbgit.cli.paging import first
 from kbgit.cli.session import Session
 from kbgit.documents.contract import State
 from kbgit.errors import Forbidden
 
 _SHOWN = (State.QUEUED, State.EXTRACTING, State.FAILED)
-_PAGE = 200
 
 
 @click.command(short_help="Show how things stand: server, bases, index, alarms, documents, disk.")
@@ -50,23 +50,14 @@ def status(session: Session, check: bool, machine: bool, as_json: bool) -> None:
 
 def _documents(client: Client) -> Json | None:
     """How many documents wait, are extracted and failed, of those that the caller may see; None for who may see none."""
+
+    def count(state: str) -> int:
+        return len(first(lambda cursor, most: client.documents(None, state, cursor, most), "documents")["documents"])
+
     try:
-        return _counted(client)
+        return {state.value: count(state.value) for state in _SHOWN}
     except Forbidden:  # the token is for something else
         return None
-
-
-def _counted(client: Client) -> Json:
-    counts = {}
-    for state in _SHOWN:
-        counts[state.value], cursor = 0, None
-        while True:
-            page = client.documents(None, state.value, cursor, _PAGE)
-            counts[state.value] += len(page["documents"])
-            cursor = page["cursor"]
-            if cursor is None:
-                break
-    return counts
 
 
 def _of_this_machine(session: Session) -> Json:

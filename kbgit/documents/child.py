@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 COMMAND = (sys.executable, "-I", "-m", "kbgit.documents.worker")
 _LOOK_SECONDS = 0.1
+_BLOCK_BYTES = 4096
 _NEAR_THE_LIMIT = 0.75
 """Share of its memory limit beyond which a worker that a memory fault ended is held to have met it."""
 _LONGEST_TITLE = 1_000
@@ -148,7 +149,7 @@ def _watch(pid: int, limits: ExtractionLimits, workplace: Path, brake: Brake) ->
             if brake.fileno() in ready:
                 raise Stopped
             peak = max(peak, _address_space(pid))
-            if _size(workplace) > 2 * result_bytes(limits):
+            if _holds_more(workplace, 2 * result_bytes(limits)):
                 return Failure(Reason.TOO_LARGE, f"reading it writes more than {limits.output} bytes"), peak
             if watched in ready:
                 return None, peak
@@ -168,14 +169,19 @@ def _address_space(pid: int) -> int:
     return 0
 
 
-def _size(directory: Path) -> int:
-    """The bytes below a directory, as far as they can be seen while somebody writes there."""
-    total = 0
-    for parent, _, names in os.walk(directory):
-        for name in names:
+def _holds_more(directory: Path, most: int) -> bool:
+    """Whether more than `most` bytes are below a directory, as far as that can be seen while somebody writes there.
+
+    Each name counts as a block at least: files without content fill a disk too, and have to be looked through and removed.
+    """
+    left = most
+    for parent, directories, files in os.walk(directory):
+        for name in (*directories, *files):
             with suppress(OSError):
-                total += os.lstat(os.path.join(parent, name)).st_size
-    return total
+                left -= max(os.lstat(os.path.join(parent, name)).st_size, _BLOCK_BYTES)
+            if left < 0:
+                return True
+    return False
 
 
 def _judged(code: int, peak: int, limits: ExtractionLimits, workplace: Path) -> Extracted | Failure | Died:

@@ -65,7 +65,7 @@ class Extracted:
     """What an extractor made of a document.
 
     `markdown` is canonical (LF, no front matter). Pages, slides and sheets are marked by a line of their own before what
-    is on them, as `kbgit.documents.places` writes it. `title` is the document's own or its first heading's, None without.
+    is on them, as `kbgit.place` writes it. `title` is the document's own or its first heading's, None without.
     `notes` are sentences for the uploader: what could not be kept.
     """
 

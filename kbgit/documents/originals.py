@@ -83,10 +83,23 @@ class Originals:
 
 
 def _remove_tree(path: Path) -> None:
-    """Remove a file or directory, whatever permissions a worker gave to what it made in it."""
+    """Remove a file or directory, whatever permissions a worker gave to what it made in it, and however deep that is.
+
+    What is deep is brought up first: a path has a greatest length, and so has recursion. Directories that this leaves beside
+    `path`, where it is cut off, the next start removes.
+    """
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
         return
-    for directory, _, _ in os.walk(path):
+    directories = [path]
+    while directories:
+        directory = directories.pop()
         os.chmod(directory, 0o700)
-    shutil.rmtree(path)
+        with os.scandir(directory) as entries:
+            for entry in list(entries):
+                if entry.is_dir(follow_symlinks=False):
+                    os.chmod(entry.path, 0o700)  # to be moved, it must be writable itself
+                    directories.append(Path(entry.path).rename(path.with_name(secrets.token_hex(16))))
+                else:
+                    os.unlink(entry.path)
+        directory.rmdir()

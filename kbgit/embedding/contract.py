@@ -8,7 +8,13 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from kbgit.errors import EmbeddingFailure
+
 Vectors = npt.NDArray[np.float32]
+
+
+class EmbedderUnavailable(EmbeddingFailure):
+    """Whatever the text had been: nobody answers, or nobody who would do it for us now."""
 
 
 class Embedder(Protocol):
@@ -19,7 +25,10 @@ class Embedder(Protocol):
     dimension: int
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors of `texts`, shape (len(texts), dimension). Raises `EmbeddingFailure`."""
+        """Unit vectors of `texts`, shape (len(texts), dimension).
+
+        Raises `EmbeddingFailure`, and if it is certain that no text is to blame, `EmbedderUnavailable`.
+        """
         ...
 
     def embed_query(self, text: str) -> Vectors:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from kbgit.embedding.contract import Embedder, Vectors
+from kbgit.embedding.contract import Embedder, EmbedderUnavailable, Vectors
 
 
 class DeferredEmbedder:
@@ -16,10 +16,13 @@ class DeferredEmbedder:
         self.dimension = dimension
         self._open_embedder = open_embedder
         self._opened: Embedder | None = None
+        self._is_closed = False
         self._lock = threading.Lock()
 
     def _embedder(self) -> Embedder:
         with self._lock:
+            if self._is_closed:
+                raise EmbedderUnavailable("the embedder was closed")
             if self._opened is None:
                 self._opened = self._open_embedder()
             return self._opened
@@ -33,8 +36,9 @@ class DeferredEmbedder:
         return self._embedder().embed_query(text)
 
     def close(self) -> None:
-        """Release the model, if it was opened."""
+        """Release the model, if it was opened, and open none any more."""
         with self._lock:
+            self._is_closed = True
             if self._opened is not None:
                 self._opened.close()
                 self._opened = None

@@ -16,7 +16,7 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as onnxruntime_state
 from tokenizers import Tokenizer
 
-from kbgit.embedding.contract import Vectors
+from kbgit.embedding.contract import EmbedderUnavailable, Vectors
 from kbgit.embedding.model_directory import ModelSettings, read_model_directory
 from kbgit.embedding.text import readable, unit_rows
 from kbgit.embedding.word_table import WordTable
@@ -68,7 +68,7 @@ class OnnxEmbedder:
         try:
             vectors = list(runs)
         except CancelledError as error:
-            raise EmbeddingFailure(_CLOSED) from error
+            raise EmbedderUnavailable(_CLOSED) from error
         return unit_rows(np.stack(vectors)) if vectors else np.empty((0, self.dimension), np.float32)
 
     def embed_query(self, text: str) -> Vectors:
@@ -130,7 +130,7 @@ class OnnxEmbedder:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise EmbeddingFailure(_CLOSED)
+            raise EmbedderUnavailable(_CLOSED)
 
 
 def _open_tokenizer(settings: ModelSettings) -> Tokenizer:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from kbgit.embedding.contract import Vectors
+from kbgit.embedding.contract import EmbedderUnavailable, Vectors
 from kbgit.embedding.text import readable, unit_rows
 from kbgit.errors import EmbeddingFailure, InvalidSetting
 
@@ -30,6 +30,8 @@ _MOST_CHARACTERS = 8000
 _MOST_RESPONSE_BYTES = 64 * 2**20
 _LONGEST_PAUSE_SECONDS = 30.0
 _TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+_OF_NO_TEXT = frozenset({429, 503})
+"""Answers that have nothing to do with what was asked: too many requests, out of service."""
 
 
 class OpenAIEmbedder:
@@ -86,12 +88,13 @@ class OpenAIEmbedder:
         pause = self._first_pause
         for remaining in reversed(range(attempts)):
             if self._closed.is_set():
-                raise EmbeddingFailure("the embedder was closed")
+                raise EmbedderUnavailable("the embedder was closed")
             try:
                 return self._post(body)
             except _TransientFailure as failure:
                 if not remaining:
-                    raise EmbeddingFailure(failure.message) from failure
+                    kind = EmbedderUnavailable if failure.is_of_no_text else EmbeddingFailure
+                    raise kind(failure.message) from failure
                 self._closed.wait(min(failure.retry_after or pause, _LONGEST_PAUSE_SECONDS))
                 pause *= 2
         raise AssertionError("attempts is at least one")
@@ -109,7 +112,8 @@ class OpenAIEmbedder:
                 raise self._refusal(error) from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error or type(error).__name__
-            raise _TransientFailure(f"no answer from {self._endpoint}: {self._redacted(str(reason))}") from None
+            said = f"no answer from {self._endpoint}: {self._redacted(str(reason))}"
+            raise _TransientFailure(said, is_of_no_text=_is_unreached(error)) from None
         if len(content) > _MOST_RESPONSE_BYTES:
             raise EmbeddingFailure(f"{self._endpoint} answered with more than {_MOST_RESPONSE_BYTES} bytes")
         return content
@@ -117,14 +121,15 @@ class OpenAIEmbedder:
     def _refusal(self, error: urllib.error.HTTPError) -> EmbeddingFailure:
         if error.code in (401, 403):
             # Servers quote the key, or part of it, in this answer: it is not shown.
-            return EmbeddingFailure(f"{self._endpoint} refused the API key (HTTP {error.code})")
+            return EmbedderUnavailable(f"{self._endpoint} refused the API key (HTTP {error.code})")
         try:
             said = self._redacted(error.read(500).decode("utf-8", "replace"))
         except (OSError, http.client.HTTPException):
             said = ""
         message = f"{self._endpoint} answered HTTP {error.code} {said}".rstrip()
         if error.code in _TRANSIENT:
-            return _TransientFailure(message, _seconds(error.headers.get("Retry-After")))
+            is_of_no_text = error.code in _OF_NO_TEXT
+            return _TransientFailure(message, _seconds(error.headers.get("Retry-After")), is_of_no_text=is_of_no_text)
         return EmbeddingFailure(message)
 
     def _redacted(self, text: str) -> str:
@@ -136,7 +141,7 @@ class OpenAIEmbedder:
             ordered = sorted(entries, key=lambda entry: entry["index"])
             vectors = np.array([entry["embedding"] for entry in ordered], np.float32)
             indices = [entry["index"] for entry in ordered]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise EmbeddingFailure(f"{self._endpoint} answered with something else than embeddings") from error
         if vectors.ndim != 2 or indices != list(range(count)) or not np.isfinite(vectors).all():
             raise EmbeddingFailure(f"{self._endpoint} did not answer with one vector for each of {count} texts")
@@ -148,11 +153,12 @@ class OpenAIEmbedder:
 
 
 class _TransientFailure(EmbeddingFailure):
-    """A failure that may pass; `retry_after` seconds if the server said so."""
+    """A failure that may pass; `retry_after` seconds if the server said so. `is_of_no_text`: any text would have met it."""
 
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
+    def __init__(self, message: str, retry_after: float | None = None, *, is_of_no_text: bool) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.is_of_no_text = is_of_no_text
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -160,9 +166,22 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         """Refuse: urllib would send the API key to wherever it is sent."""
 
 
+def _is_unreached(error: Exception) -> bool:
+    """Whether there was no connection. One that breaks may have been given more than the server takes."""
+    reason = error.reason if isinstance(error, urllib.error.URLError) else error
+    is_broken = isinstance(reason, ConnectionError) and not isinstance(reason, ConnectionRefusedError)
+    return isinstance(error, urllib.error.URLError) and not is_broken
+
+
 def _endpoint(url: str) -> str:
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or "@" in parts.netloc
+        or parts.query
+        or parts.fragment
+    ):
         raise InvalidSetting(
             "an OpenAI-compatible embedder is openai:URL#MODEL with an http or https address, no password"
         )

@@ -118,7 +118,10 @@ class Importer:
             self._told(f"reading {root}")
             files: dict[str, bytes] = {}
             for path in _files(root, self._told):
-                raw = path.read_bytes()
+                try:
+                    raw = path.read_bytes()
+                except OSError as error:
+                    raise _unreadable(error) from error
                 files[path.relative_to(root).as_posix()] = (
                     _as_utf8(raw, path, self._told) if path.suffix == ".md" else raw
                 )
@@ -260,10 +263,10 @@ def _default_branch(repository: Repository, source: str) -> str:
 def _files(root: Path, told: Told) -> Iterator[Path]:
     """Regular files below `root`, in order, hidden directories and tools' own left out. Raises `InvalidRequest`."""
 
-    def unreadable(error: OSError) -> NoReturn:
-        raise InvalidRequest(f"{error.filename} cannot be read: {error.strerror}") from error
+    def refuse(error: OSError) -> NoReturn:
+        raise _unreadable(error) from error
 
-    for directory, directories, files in os.walk(root, onerror=unreadable):
+    for directory, directories, files in os.walk(root, onerror=refuse):
         directories[:] = sorted(
             name for name in directories if name not in _SKIPPED_DIRECTORIES and not name.startswith(".")
         )
@@ -273,6 +276,10 @@ def _files(root: Path, told: Told) -> Iterator[Path]:
                 yield path
             else:
                 told(f"left out: {names.shown(str(path))} is no regular file")
+
+
+def _unreadable(error: OSError) -> InvalidRequest:
+    return InvalidRequest(f"{error.filename} cannot be read: {error.strerror}")
 
 
 def _as_utf8(raw: bytes, path: Path, told: Told) -> bytes:

@@ -21,13 +21,13 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from kbgit.errors import IndexDamaged, IndexFailure
 from kbgit.index.apart_process import CONVERSE
+from kbgit.index.channel import Channel
 from kbgit.index.contract import Floats, IndexedPassage
 from kbgit.index.writer import Failed, VectorFiles, WriterEnded
 
@@ -90,34 +90,34 @@ class Apart:
         return process.pid if process is not None else None
 
     def _conversation(self) -> _Conversation:
-        """Begin one. A process that has ended is replaced."""
+        """Begin one. A process that has ended is replaced. Raises `IndexFailure`."""
+        try:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                try:
+                    self._hand_over(theirs)
+                except BaseException:
+                    ours.close()
+                    raise
+        except OSError as error:
+            raise IndexFailure(f"there is no process to write the index: {error}") from error
+        return _Conversation(Channel(ours))
+
+    def _hand_over(self, theirs: socket.socket) -> None:
         with self._lock:
             if self._process is not None and self._process.poll() is not None:
                 self._end()
             try:
-                return self._begin()
-            except OSError:  # it ended, or does at this moment, or cannot be started
+                self._send(theirs)
+            except ConnectionError:  # it ends at this moment; whatever else is refused is no reason to end it
                 self._end()
-            try:
-                return self._begin()
-            except OSError as error:
-                self._end()
-                raise IndexFailure(f"there is no process to write the index: {error}") from error
+                self._send(theirs)
 
-    def _begin(self) -> _Conversation:
-        if self._control is None:
-            self._start()
-        assert self._control is not None
-        ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                socket.send_fds(self._control, [CONVERSE], [theirs.fileno()])
-            except OSError:
-                ours.close()
-                raise
-        return _Conversation(Connection(ours.detach()))
+    def _send(self, theirs: socket.socket) -> None:
+        control = self._control or self._start()
+        socket.send_fds(control, [CONVERSE], [theirs.fileno()])
 
-    def _start(self) -> None:
+    def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
@@ -132,6 +132,7 @@ class Apart:
                 ours.close()
                 raise
         self._control = ours
+        return ours
 
     def _end(self) -> None:
         control, process = self._control, self._process
@@ -152,25 +153,37 @@ class Apart:
 class _Conversation:
     """Questions and answers in turn. Thread-safe."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
         self._lock = Lock()
+        self._is_over = False
 
     def ask(self, request: str, *arguments: object) -> Any:  # noqa: ANN401 - what the request answers
         """What the other side answers. Raises what it raised, or `WriterEnded`."""
         with self._lock:
+            if self._is_over:
+                raise WriterEnded("the process that writes the index was asked after a question without an answer")
             try:
-                self._connection.send((request, arguments))
-                answer = self._connection.recv()
+                self._channel.send((request, arguments))
+                answer = self._channel.receive()
             except (EOFError, OSError) as problem:
+                self._end()
                 raise WriterEnded("the process that writes the index ended before it was done") from problem
+            except BaseException:
+                self._end()  # or the next question would be given the answer to this one
+                raise
         if isinstance(answer, Failed):
             raise (IndexDamaged if answer.is_damage else IndexFailure)(answer.message)
         return answer
 
     def close(self) -> None:
-        with self._lock, suppress(OSError):
-            self._connection.close()
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        self._is_over = True
+        with suppress(OSError):  # what was not delivered is nobody's any more
+            self._channel.close()
 
 
 class _VectorsApart:

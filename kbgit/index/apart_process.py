@@ -8,21 +8,21 @@ it is: whoever it wrote for has ended.
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import signal
 import socket
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import cache
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NoReturn
 
 from kbgit.errors import IndexDamaged, IndexFailure
 from kbgit.index.arithmetic import keep_to_one_thread
+from kbgit.index.channel import Channel
 from kbgit.index.chroma import Collection
 from kbgit.index.lexical_files import write_state
 from kbgit.index.writer import Failed
@@ -30,8 +30,7 @@ from kbgit.index.writer import Failed
 CONVERSE = b"c"
 """The message that comes with a conversation's socket."""
 _NICENESS = 5  # searches come first
-
-log = logging.getLogger("kbgit.index")
+_MOST_PLACES = 8
 
 
 def main() -> NoReturn:
@@ -45,21 +44,24 @@ def main() -> NoReturn:
         message, descriptors, _, _ = socket.recv_fds(control, len(CONVERSE), 1)
         if not message:
             os._exit(0)
-        threading.Thread(target=_converse, args=(Connection(descriptors[0]),), daemon=True).start()
+        for descriptor in descriptors:  # none where there is no room for one more: then the other side finds it closed
+            channel = Channel(socket.socket(fileno=descriptor))
+            threading.Thread(target=_converse, args=(channel,), daemon=True).start()
 
 
-def _converse(connection: Connection) -> None:
+def _converse(channel: Channel) -> None:
     """Answer until the other side closes."""
     opened: list[Collection] = []
     requests = _requests(opened)
-    with connection, suppress(EOFError, OSError):  # nobody is left to hear the answer
+    with suppress(EOFError, OSError), closing(channel):  # nobody is left to hear the answer
         try:
             while True:
-                request, arguments = connection.recv()
-                connection.send(_answer(requests, request, arguments))
+                request, arguments = channel.receive()
+                channel.send(_answer(requests, request, arguments))
         finally:
             for collection in opened:
-                collection.close()
+                with suppress(IndexFailure):  # what is not whole has no stamp
+                    collection.close()
 
 
 def _requests(opened: list[Collection]) -> Mapping[str, Callable[..., object]]:
@@ -103,9 +105,14 @@ def _answer(requests: Mapping[str, Callable[..., object]], request: str, argumen
         return Failed(error.message, is_damage=True)
     except IndexFailure as error:
         return Failed(error.message, is_damage=False)
-    except Exception as error:  # a fault of ours is told to the one who waits, and must not leave it waiting
-        log.exception("the index could not be written")
-        return Failed(f"{type(error).__name__}: {error}", is_damage=False)
+    except Exception as error:  # noqa: BLE001 - a fault of ours is told to the one who waits, and must not leave it waiting
+        return Failed(f"the index could not be written: {_described(error)}", is_damage=False)
+
+
+def _described(error: Exception) -> str:
+    """The type and the places of an error, the innermost first; its message may quote what was being indexed."""
+    places = reversed(traceback.extract_tb(error.__traceback__)[-_MOST_PLACES:])
+    return f"{type(error).__name__} at {', '.join(f'{Path(place.filename).name}:{place.lineno}' for place in places)}"
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class BaseIndex:
-    """One base: the generation that answers, and the one that is being built if there is one. Thread-safe."""
+    """One base, by the generation that answers. Thread-safe."""
 
     def __init__(self, base: str, directory: Path, model: Model | None, writer: Writer) -> None:
         self._base = base
@@ -27,39 +27,35 @@ class BaseIndex:
         self._writer = writer
         self._changing = RLock()
         self._current: Generation | None = None
-        self._building: Generation | None = None
         self._is_open = False
         self._is_dropped = False
 
     def state(self) -> BaseState:
-        """What is indexed, or, while it is built anew after `reset`, what there is of the new one."""
-        generation = self._shown()
+        """What is indexed."""
+        generation = self._present()
         return generation.state if generation else EMPTY_STATE
 
     def items(self) -> Mapping[str, str]:
-        """Item id → revision of what `state` is of."""
-        generation = self._shown()
+        """Item id → revision of what is indexed."""
+        generation = self._present()
         return generation.lexical.snapshot().items if generation else {}
 
     def wanted(self) -> Iterable[str]:
-        """The vector keys of all passages, also of what is being built."""
-        self._open()
-        generations = (self._current, self._building)
-        return {key for generation in generations if generation for key in generation.wanted}
+        """The vector keys of all passages."""
+        generation = self._present()
+        return generation.wanted.keys() if generation else ()
 
     def view(self) -> View | None:
         """What answers; None where there is nothing."""
-        self._open()
-        generation = self._current
+        generation = self._present()
         return generation.view() if generation else None
 
     def update(self, update: IndexUpdate) -> None:
         """Apply one step. Raises `IndexFailure`; then the old state still answers."""
         with self._changing:
-            self._open()
+            generation = self._present()
             if self._is_dropped:
                 raise IndexFailure(f"{self._base} was dropped")
-            generation = self._shown()
             if generation is None:
                 generation = self._current = self._begin(1)
             try:
@@ -67,21 +63,19 @@ class BaseIndex:
             except IndexDamaged as problem:
                 self._give_up(generation, problem)
                 raise
-            if generation is self._building and update.head is not None:
-                self._switch(generation)
             with suppress(IndexFailure):  # what has no use any more does no harm; the next update tries again
                 self._change_vectors(generation, generation.trim)
 
     def rebuild(self, updates: Iterable[IndexUpdate]) -> None:
         """Build anew beside what answers. Raises `IndexFailure`; then nothing has changed."""
-        self._open()
-        built = self._begin(self._current.number + 1 if self._current else 1)
+        current = self._present()
+        built = self._begin(current.number + 1 if current else 1)
         try:
             for update in updates:
                 built.apply(update)
             with suppress(IndexFailure):  # what is missing yet is embedded as ever
                 built.fill()
-                built.take_vectors(self._current)
+                built.take_vectors(current)
         except BaseException:
             built.remove()
             raise
@@ -89,12 +83,14 @@ class BaseIndex:
             if self._is_dropped:
                 built.remove()
                 raise IndexFailure(f"{self._base} was dropped")
-            self._switch(built)
+            old, self._current = self._current, built
+            if old is not None:
+                old.remove()
 
     def pending(self, limit: int) -> dict[str, str]:
         """Vector key → text of at most `limit` passages without a vector, after the cache was asked for theirs."""
         with self._changing:
-            generation = self._shown()
+            generation = self._present()
             if generation is None:
                 return {}
             self._change_vectors(generation, generation.fill)
@@ -107,15 +103,14 @@ class BaseIndex:
     def add_vectors(self, vectors: Mapping[str, Floats]) -> None:
         """Store the vectors of pending passages. Raises `IndexFailure`."""
         with self._changing:
-            if generation := self._shown():
+            if generation := self._present():
                 self._change_vectors(generation, lambda: generation.add(vectors))
 
     def lost_vectors(self, vectors: VectorStore | None, problem: IndexFailure) -> None:
         """Begin `vectors` anew, if they are still in use."""
         with self._changing:
-            for generation in (self._current, self._building):
-                if generation is not None and generation.vectors is vectors:
-                    generation.lose_vectors(problem)
+            if self._current is not None and self._current.vectors is vectors:
+                self._current.lose_vectors(problem)
 
     def is_sound(self) -> bool:
         """Whether what answers is as it was written; if not, it is given up and the base is empty."""
@@ -132,25 +127,14 @@ class BaseIndex:
                 return False
             return True
 
-    def reset(self) -> None:
-        """Begin another generation, which answers once it has a head."""
-        with self._changing:
-            self._open()
-            if self._current is None:
-                return
-            if self._building is not None:
-                self._building.remove()
-            self._building = self._begin(self._current.number + 1)
-
     def drop(self, trash: Path) -> None:
         """Remove everything, by way of the directory `trash`. Nothing can be written here any more."""
         with self._changing:
             self._is_dropped = True
-            for generation in (self._current, self._building):
-                if generation is not None and generation.vectors is not None:
-                    with suppress(IndexFailure):
-                        generation.vectors.destroy()
-            self._current = self._building = None
+            if self._current is not None and self._current.vectors is not None:
+                with suppress(IndexFailure):
+                    self._current.vectors.destroy()
+            self._current = None
             self._is_open = True
             # Renamed first, so that a crash leaves no half of it that could be taken for a base.
             try:
@@ -163,17 +147,16 @@ class BaseIndex:
     def close(self) -> None:
         """Release files and memory."""
         with self._changing:
-            for generation in (self._current, self._building):
-                if generation is not None:
-                    generation.close()
-            self._current = self._building = None
+            if self._current is not None:
+                self._current.close()
+            self._current = None
             self._is_open = False
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
-    def _shown(self) -> Generation | None:
+    def _present(self) -> Generation | None:
         self._open()
-        return self._building or self._current
+        return self._current
 
     def _open(self) -> None:
         if self._is_open:
@@ -221,17 +204,9 @@ class BaseIndex:
         remove_tree(directory)
         return Generation(number, directory, self._model, self._writer)
 
-    def _switch(self, generation: Generation) -> None:
-        old, self._current, self._building = self._current, generation, None
-        if old is not None:
-            old.remove()
-
     def _give_up(self, generation: Generation, problem: IndexFailure) -> None:
         log.error("the index of %s must be built anew: %s", self._base, problem)
-        if generation is self._building:
-            self._building = None
-        else:
-            self._current = None
+        self._current = None
         generation.remove()
 
     def _change_vectors(self, generation: Generation, change: Callable[[], None]) -> None:

@@ -3,8 +3,8 @@
     <directory>/<base>/<generation>/lexical     see `kbgit.index.lexical`
     <directory>/<base>/<generation>/vectors     see `kbgit.index.vectors`
 
-A base has one generation, or, after `reset`, a second one that is built while the first goes on answering. The one with
-the highest number that was stamped with a head is the current one; there is no other record of which it is.
+A base has one generation; while it is built anew, a second one beside the first, which goes on answering. The one with the
+highest number that was stamped with a head is the current one; there is no other record of which it is.
 
 The lexical stamp is the base's commit point. Vectors follow it: a passage without one is pending, whatever the reason.
 So the two halves are repaired apart: lost vectors are pending again (and come back from the cache without embedding), a
@@ -98,12 +98,12 @@ class EmbeddedIndex:
     # --- the contract ------------------------------------------------------------------------------------------------
 
     def state(self, base: str) -> BaseState:
-        """What is indexed of `base`; while it is built anew after `reset`, what there is of the new one."""
+        """What is indexed of `base`; the empty state for an unknown base."""
         found = self._find(base)
         return found.state() if found else EMPTY_STATE
 
     def items(self, base: str) -> Mapping[str, str]:
-        """Item id → revision of everything indexed of `base`; of the new one after `reset`, like `state`."""
+        """Item id → revision of everything indexed of `base`."""
         found = self._find(base)
         return found.items() if found else {}
 
@@ -166,13 +166,6 @@ class EmbeddedIndex:
         for base in bases:
             base.close()
         self._writer.close()
-
-    # --- beyond the contract -----------------------------------------------------------------------------------------
-
-    def reset(self, base: str) -> None:
-        """Build `base` anew: `state` is empty from now on, and `score` answers from what was there until the first
-        update with a head is complete."""
-        self._of(base).reset()
 
     # --- inside ------------------------------------------------------------------------------------------------------
 

@@ -218,7 +218,10 @@ class Generation:
     def close(self) -> None:
         """Make everything durable, close the files, free the memory."""
         if self.vectors is not None:
-            self.vectors.settle()
+            try:
+                self.vectors.settle()
+            except IndexFailure as problem:  # whoever opens them finds no stamp; nothing else must stay open for that
+                log.warning("vectors in %s will be begun anew: %s", self.directory, problem)
             self.vectors.unload()
 
     def _keys_of(self, segment: Segment) -> Keys:

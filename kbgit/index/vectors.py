@@ -45,21 +45,25 @@ class VectorMemory:
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes
-        self._admitted: set[VectorStore] = set()
+        self._admitted: dict[VectorStore, int] = {}
+        self._taken = 0
         self._lock = Lock()
 
     def admits(self, store: VectorStore) -> bool:
         """Whether there is room for all of `store`, which it takes then. One that has outgrown its room loses it."""
         with self._lock:
-            others = sum(other.nbytes for other in self._admitted if other is not store)
-            fits = others + store.nbytes <= self._limit
-            (self._admitted.add if fits else self._admitted.discard)(store)
-            return fits
+            self._taken -= self._admitted.pop(store, 0)
+            size = store.nbytes
+            if self._taken + size > self._limit:
+                return False
+            self._admitted[store] = size
+            self._taken += size
+            return True
 
     def leave(self, store: VectorStore) -> None:
         """Give its room back."""
         with self._lock:
-            self._admitted.discard(store)
+            self._taken -= self._admitted.pop(store, 0)
 
 
 class VectorStore:
@@ -203,10 +207,10 @@ class VectorStore:
 
     def unload(self) -> None:
         """Free the memory of `table`; tables that were handed out stay valid."""
-        if self._table is None:
-            return
         if self._memory is not None:
             self._memory.leave(self)
+        if self._table is None:
+            return
         with self._lock:
             self._table = None
             self._buffer = np.empty((0, self.dimension), np.float32)

@@ -13,7 +13,7 @@ from kbgit.accounts import Accounts
 from kbgit.base import SETTINGS_FILE, BaseKey, BaseSettings, BaseStatus
 from kbgit.catalogue import Catalogue
 from kbgit.errors import InvalidRequest, SpaceNotFound
-from kbgit.home import Home
+from kbgit.home import Home, size_below
 from kbgit.importing import BaseOptions, Importer, settings_text
 from kbgit.index.contract import Index
 from kbgit.indexer import Indexer
@@ -122,7 +122,7 @@ class Bases:
             items=sum(self._catalogue.counts(str(base.key)).values()),
             commits=self._catalogue.commit_count(str(base.key)),
             passages=self._index.state(str(base.key)).passages,
-            bytes=sum(path.stat().st_size for path in repository.path.rglob("*") if path.is_file()),
+            bytes=size_below(repository.path),
             done=not dry_run,
         )
         if dry_run:

@@ -11,7 +11,7 @@ from kbgit.catalogue import Catalogue
 from kbgit.citation import Citation
 from kbgit.config import Settings
 from kbgit.embedding.contract import Embedder
-from kbgit.errors import Forbidden, InvalidRequest, KnowledgeRuntimeDisabled
+from kbgit.errors import InvalidRequest, KnowledgeRuntimeDisabled
 from kbgit.index.contract import Index
 from kbgit.indexer import Indexer
 from kbgit.item import ItemStatus
@@ -29,6 +29,7 @@ from kbgit.library.change_page import ChangePage
 from kbgit.library.changes import Changes
 from kbgit.library.reading import Reading
 from kbgit.library.request import SearchRequest
+from kbgit.library.rights import require_scope
 from kbgit.library.searching import Searching
 from kbgit.library.sight import Sight
 from kbgit.library.verdict import Verdict
@@ -66,9 +67,8 @@ class Library:
         """The runtime is on, and the caller's token is one for reading. That it is not says nothing about any base."""
         if not self._settings.knowledge_enabled:
             raise KnowledgeRuntimeDisabled("the knowledge runtime is off; the setting knowledge_enabled turns it on")
-        if caller is not None and not caller.operator and Scope.KNOWLEDGE_READ not in caller.scopes:
-            rule = f"the token lacks the scope {Scope.KNOWLEDGE_READ}"
-            raise Forbidden(rule, {"rule": rule, "scope": Scope.KNOWLEDGE_READ.value})
+        if caller is not None:
+            require_scope(caller, Scope.KNOWLEDGE_READ)
 
     def search(self, request: SearchRequest, caller: Principal | None) -> SearchResponse:
         """A page of current, published items. Raises `BaseNotFound`, `BaseArchived`, `TimedOut`."""
@@ -201,15 +201,22 @@ class Library:
         following = rows[limit - 1].item_id if len(rows) > limit else None
         return ItemPage(base, summaries, following)
 
-    def item_at(self, key: str, path: str, caller: Principal | None) -> str | None:
-        """The id of the item of a base whose file is at `path`; None for none, and for one the caller may not see."""
+    def item_finder(self, key: str, caller: Principal | None) -> Callable[[str], str | None]:
+        """What gives, for one answer, the id of the item of a base whose file is at a path.
+
+        It gives None where there is none, and for one the caller may not see. Raises `BaseNotFound`.
+        """
         self._require_runtime(caller)
         sight = Sight(self._catalogue, caller)
-        base = sight.one(key)
-        for row in self._catalogue.items_at(key, [path]):
-            if row.status is ItemStatus.PUBLISHED or sight.may(Action.READ_DRAFTS, base):
-                return row.item_id
-        return None
+        sees_drafts = sight.may(Action.READ_DRAFTS, sight.one(key))
+
+        def find(path: str) -> str | None:
+            for row in self._catalogue.items_at(key, [path]):
+                if row.status is ItemStatus.PUBLISHED or sees_drafts:
+                    return row.item_id
+            return None
+
+        return find
 
     def status(self, caller: Principal | None) -> Status:
         """How things stand in the bases the caller may see. Nobody in particular learns the version, and no more."""

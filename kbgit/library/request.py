@@ -130,7 +130,7 @@ class _Reader:
         for key, single in value.items():
             if isinstance(single, bool | int | float) or not isinstance(single, str):
                 raise _wrong(name, f"compares texts as they are typed: write {str(key)[:100]!r} as a text")
-            found[str(key)] = _SURROGATE.sub("\ufffd", single)
+            found[_SURROGATE.sub("\ufffd", str(key))] = _SURROGATE.sub("\ufffd", single)
         return found
 
     def number(self, name: str, default: float, least: float, most: float) -> float:

@@ -37,12 +37,12 @@ from mcp_types import (
 )
 
 from kbgit import __version__
-from kbgit.access import Scope
 from kbgit.config import Settings
 from kbgit.errors import Forbidden, KbgitError
 from kbgit.library import Library
 from kbgit.mcp import resources, tools
 from kbgit.mcp.calls import Agent, Calls
+from kbgit.mcp.contract import contract
 from kbgit.mcp.framing import Frame, label, restored, visible
 from kbgit.mcp.texts import as_text
 
@@ -223,10 +223,8 @@ def _may_read(agent: Agent) -> KbgitError | None:
     """Why the agent may not read resources; None if it may."""
     if not agent.profile.reads_knowledge:
         return Forbidden("this client's profile does not expose knowledge", {"rule": "the client's profile"})
-    operator = agent.caller.operator
-    return (
-        None if operator or Scope.KNOWLEDGE_READ in agent.caller.scopes else tools.missing_scope(Scope.KNOWLEDGE_READ)
-    )
+    lacking = contract().tools["read_knowledge"].missing_scope(agent.caller)
+    return None if lacking is None else tools.missing_scope(lacking)
 
 
 def _require_first_page(params: PaginatedRequestParams | None) -> None:

@@ -80,7 +80,8 @@ class ProjectFiles:
         readable: that must not look like an empty one."""
         with self._reading, self._translated():
             known = self._known
-            self._known = {name: self._file(name, stamp, known.get(name)) for name, stamp in self._listing()}
+            found = ((name, self._file(name, stamp, known.get(name))) for name, stamp in self._listing())
+            self._known = {name: file for name, file in found if file is not None}
             files = [(name, file) for name, (_, file) in sorted(self._known.items())]
         records = {file.id: file for _, file in files if isinstance(file, MemoryRecord)}
         documents = next((file for _, file in files if isinstance(file, tuple)), ())
@@ -94,24 +95,25 @@ class ProjectFiles:
         with entries:
             for entry in entries:
                 if entry.name == PROJECT_FILE or _NAME.fullmatch(entry.name):
-                    with suppress(FileNotFoundError):  # forgotten since the directory was listed
+                    with suppress(FileNotFoundError):  # forgotten meanwhile, as below
                         found = entry.stat(follow_symlinks=False)
                         yield entry.name, (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
-    def _file(self, name: str, stamp: Stamp, known: tuple[Stamp, _Read] | None) -> tuple[Stamp, _Read]:
+    def _file(self, name: str, stamp: Stamp, known: tuple[Stamp, _Read] | None) -> tuple[Stamp, _Read] | None:
         if known is not None and known[0] == stamp:
             return known
         try:
             return stamp, self._parsed(name, self._raw(name))
         except DocumentProblem as problem:
             return stamp, MemoryProblem(self.key, name, problem.message, problem.line)
+        except FileNotFoundError:
+            return None  # forgotten since the directory was listed
         except OSError as error:
             # Not remembered under its stamp: what hinders reading (a permission, a lock) need not change the file.
             return (0, 0, 0, 0), MemoryProblem(self.key, name, f"cannot be read: {error.strerror}")
 
     def _raw(self, name: str) -> bytes:
-        descriptor = os.open(self.path / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with open(descriptor, "rb") as file:
+        with open(self.path / name, "rb", opener=_without_following) as file:
             raw = file.read(_LARGEST_FILE + 1)
         if len(raw) > _LARGEST_FILE:
             raise DocumentProblem(f"larger than {_LARGEST_FILE >> 20} MiB")
@@ -264,6 +266,10 @@ def _directories(path: Path) -> list[str]:
         return []
     except OSError as error:
         raise HomeProblem(f"memory in {path}: {error.strerror or error}") from error
+
+
+def _without_following(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _make_directory(path: Path) -> None:

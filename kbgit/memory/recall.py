@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kbgit.access import Principal, Scope
-from kbgit.errors import GitFailure, HomeProblem, IndexFailure, InvalidRequest, KnowledgeRuntimeDisabled
+from kbgit.errors import GitFailure, HomeProblem, IndexFailure, InvalidRequest, KnowledgeRuntimeDisabled, TimedOut
 from kbgit.library import Library, SearchRequest, SearchResponse, SearchResult
 from kbgit.memory.records import MemoryKind
 from kbgit.memory.search import MemoryHit, MemoryHits
@@ -249,7 +249,7 @@ class Recall:
             response = self._library.search(search, caller)
         except KnowledgeRuntimeDisabled as error:
             return None, SourceReport(False, error.message)
-        except (GitFailure, IndexFailure) as error:
+        except (GitFailure, IndexFailure, TimedOut) as error:
             return None, SourceReport(True, f"it failed: {error.message}")
         return response, SourceReport(
             True,

@@ -28,11 +28,11 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Any
 
+from kbgit.access import personal_space
 from kbgit.base import BaseKey
 from kbgit.errors import DocumentProblem, InvalidName, InvalidRequest, TooLarge
 from kbgit.frontmatter import Header, decode, read_header, split_header
 from kbgit.header_edit import NewValue, canonical_content, edit_file
-from kbgit.item import first_heading
 from kbgit.revision import rfc3339
 
 MOST_TAGS = 32
@@ -47,7 +47,6 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 # Characters that show nothing and can carry or reorder words: tags, variation selectors of the supplement, bidirectional
 # controls, zero-width spaces and joiners of words.
 _HIDDEN = re.compile("[\U000e0000-\U000e007f\U000e0100-\U000e01ef\u202a-\u202e\u2066-\u2069\u200b\u2060-\u2064\ufeff]")
-_LONGEST_HEADLINE = 80
 
 
 class MemoryKind(StrEnum):
@@ -139,14 +138,6 @@ class MemoryRecord:
         return self.expires_at is not None and self.expires_at <= now
 
     @property
-    def headline(self) -> str:
-        """Its title, else its first heading, else how it begins."""
-        beginning = " ".join(self.text[: 4 * _LONGEST_HEADLINE].split())
-        if len(beginning) > _LONGEST_HEADLINE:
-            beginning = beginning[: _LONGEST_HEADLINE - 1].rstrip() + "…"
-        return self.title or first_heading(self.text) or beginning
-
-    @property
     def has_hidden_characters(self) -> bool:
         """Whether the text or title holds characters that no reader sees but a model reads."""
         return _HIDDEN.search(self.text) is not None or _HIDDEN.search(self.title) is not None
@@ -207,7 +198,7 @@ def new_record(new: NewRecord, author: str, now: float, limits: MemoryLimits) ->
     created_at = int(now)
     return MemoryRecord(
         id="mem_" + secrets.token_hex(_ID_BYTES),
-        project=ProjectKey(new.space or f"personal:{author}", new.project),
+        project=ProjectKey(new.space or personal_space(author), new.project),
         kind=new.kind,
         text=text,
         author=author,

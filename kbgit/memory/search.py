@@ -94,6 +94,11 @@ class MemorySearch:
 
     # Vectors
 
+    @property
+    def can_embed(self) -> bool:
+        """Whether there is an embedder at all."""
+        return self._embedder is not None
+
     def pending(self, project: ProjectKey, limit: int | None = None) -> Mapping[str, str]:
         """Texts of a project that have no vector yet, by vector key, the newest first; at most `limit`, or a batch."""
         if self._embedder is None:

@@ -167,9 +167,9 @@ class MemoryStore:
                 raise Forbidden(rule, {"rule": rule})
             project.files.remove([record_id])
             self._current(project)
-        self._search.erase([record] if record else [])
         if self._audit is not None:
             self._audit(caller.user, "memory_forgotten", {"record": record_id, "project": str(project.key)})
+        self._search.erase([record] if record else [])
 
     def export(self, caller: Principal, *, space: str | None = None, project: str | None = None) -> MemoryExport:
         """Everything the caller may see, or that of one space or project. Expired records are not there any more."""
@@ -226,10 +226,9 @@ class MemoryStore:
         forgotten: list[MemoryRecord] = []
         for project in self._all():
             with self._reported(project):
-                now = self._clock()
-                expired = [record for record in project.files.read().records.values() if record.is_expired(now)]
-                if expired:
+                if self._expired(project):
                     with project.changing():
+                        expired = self._expired(project)  # as they are now that nobody else changes them
                         project.files.remove([record.id for record in expired])
                         self._current(project)
                     forgotten += expired
@@ -248,12 +247,16 @@ class MemoryStore:
         self._search.prune(kept)
 
     def embed_some(self) -> bool:
-        """Embed one batch of passages that have no vector. Whether there may be more. Raises `EmbeddingFailure`."""
-        for project in self._all():
-            with self._reported(project):
-                self._current(project)
-                if self._embed(project, None):
-                    return True
+        """Embed one batch of passages that have no vector. Whether there may be more. Raises `EmbeddingFailure`.
+
+        A record has none that was written by hand, or when the embedder was another one or could not be used.
+        """
+        if self._search.can_embed:
+            for project in self._all():
+                with self._reported(project):
+                    self._current(project)
+                    if self._embed(project, None):
+                        return True
         return False
 
     # Inside
@@ -311,6 +314,10 @@ class MemoryStore:
             contents = _alive(project.files.read(), self._clock())
             self._search.synchronise(project.key, contents.records)
         return contents
+
+    def _expired(self, project: _Project) -> list[MemoryRecord]:
+        now = self._clock()
+        return [record for record in project.files.read().records.values() if record.is_expired(now)]
 
     def _embed(self, project: _Project, wanted: set[str] | None) -> bool:
         """Embed passages of a project that have no vector, or the `wanted` of them. Whether there were any."""

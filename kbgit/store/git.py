@@ -49,11 +49,9 @@ class Git:
     environment: Mapping[str, str] = field(default_factory=lambda: clean_environment(os.environ), repr=False)
     _kept: Kept | None = field(default=None, repr=False, compare=False)
 
-    def run(
-        self, *arguments: str, stdin: bytes = b"", allow: Sequence[int] = (0,), extra: Mapping[str, str] | None = None
-    ) -> bytes:
-        """Standard output of `git <arguments>`. Raises `GitFailure` unless the exit code is in `allow`."""
-        return self.complete(*arguments, stdin=stdin, allow=allow, extra=extra).stdout
+    def run(self, *arguments: str, stdin: bytes = b"", extra: Mapping[str, str] | None = None) -> bytes:
+        """Standard output of `git <arguments>`. Raises `GitFailure` unless it succeeds."""
+        return self.complete(*arguments, stdin=stdin, extra=extra).stdout
 
     def succeeds(self, *arguments: str) -> bool:
         """True for exit code 0, false for 1; anything else raises `GitFailure`."""
@@ -66,7 +64,7 @@ class Git:
     def complete(
         self, *arguments: str, stdin: bytes = b"", allow: Sequence[int] = (0,), extra: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[bytes]:
-        """The finished process."""
+        """The finished process. Raises `GitFailure` unless the exit code is in `allow`, `TimedOut`."""
         command = ["git", "-C", str(self.directory), *arguments]
         try:
             done = subprocess.run(

@@ -19,6 +19,9 @@ from kbgit.store.git import Git
 PUBLICATION_LOG = "refs/kbgit/publications"
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 NO_OBJECT = "0" * 40
+SUBMODULE = "160000"
+_FILES = ("100644", "100755")
+_LINKS = {"120000": "a symbolic link", SUBMODULE: "a submodule"}
 _SHA = re.compile(r"[0-9a-f]{40}")
 _LATEST = 2**63 - 1  # a commit may claim any date; this is what Git itself can hold
 
@@ -35,6 +38,16 @@ class TreeEntry:
     mode: str
     sha: str
     path: bytes
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is an ordinary file, executable or not."""
+        return self.mode in _FILES
+
+    @property
+    def link(self) -> str:
+        """`a symbolic link` or `a submodule` where it is one; empty for anything that has its content here."""
+        return _LINKS.get(self.mode, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +117,7 @@ class Repository:
 
     def published_branch(self) -> str:
         """The full name of the branch that HEAD names, whether or not it exists yet."""
-        target = (self.path / "HEAD").read_text("utf-8").strip()
+        target = (self._read("HEAD") or "").strip()
         if not target.startswith("ref: refs/heads/"):
             raise GitFailure(
                 f"HEAD of {self.path.name} names no branch; git symbolic-ref HEAD refs/heads/main mends it"
@@ -119,24 +132,27 @@ class Repository:
         """The object a ref names, read as Git reads it: the loose file, then the packed refs."""
         # Twice, because `git pack-refs` may move a ref from one place to the other between the two looks.
         for _ in range(2):
-            try:
-                found = (self.path / name).read_text("ascii").strip()
-            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                found = self._packed_ref(name) or ""
+            loose = self._read(name)
+            found = loose.strip() if loose is not None else self._packed_ref(name)
             if is_sha(found):
                 return found
         return None
 
-    def _packed_ref(self, name: str) -> str | None:
-        try:
-            listing = (self.path / "packed-refs").read_text("utf-8", "surrogateescape")
-        except FileNotFoundError:
-            return None
-        for line in listing.split("\n"):  # a name may have characters that Python takes for line ends
+    def _packed_ref(self, name: str) -> str:
+        for line in (self._read("packed-refs") or "").split("\n"):  # Python takes more characters for line ends
             sha, _, ref = line.partition(" ")
             if ref == name:
                 return sha
-        return None
+        return ""
+
+    def _read(self, name: str) -> str | None:
+        """One of Git's own files as text; None where there is none."""
+        try:
+            return (self.path / name).read_text("utf-8", "surrogateescape")
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        except OSError as error:
+            raise GitFailure(f"{name} of {self.path.name} cannot be read: {error.strerror or error}") from error
 
     def refs(self) -> dict[str, str]:
         """Every ref and its object."""
@@ -283,18 +299,17 @@ class Repository:
         parent: str | None,
         message: str,
         author: str,
-        committer: str | None = None,
         when: int | None = None,
     ) -> str:
         """A new commit: the tree of `parent` with `files` replaced (None removes). No ref moves.
 
-        `author` and `committer` are `Name <address>`; `when` is seconds since the epoch, UTC (default: now). Raises
+        `author`, who also commits, is `Name <address>`; `when` is seconds since the epoch, UTC (default: now). Raises
         `GitFailure`.
         """
         stream = [b"feature done\n", b"commit refs/kbgit/new\n", b"mark :1\n"]
         stamp = f"{when} +0000" if when is not None else "now"
         stream.append(f"author {author} {stamp}\n".encode())
-        stream.append(f"committer {committer or author} {stamp}\n".encode())
+        stream.append(f"committer {author} {stamp}\n".encode())
         text = message.encode()
         stream.append(b"data %d\n%s\n" % (len(text), text))
         if parent:

@@ -21,9 +21,10 @@ def write_archive(directory: Path, target: Path) -> None:
     """Write all of a directory into a new archive, the manifest first; durable when this returns."""
     with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
-            archive.add(directory / MANIFEST, MANIFEST)
+            manifest = directory / MANIFEST
+            archive.add(manifest, MANIFEST)
             for path in sorted(directory.rglob("*")):
-                if path.is_file() and path.name != MANIFEST:
+                if path.is_file() and path != manifest:
                     archive.add(path, str(path.relative_to(directory)), recursive=False)
         file.flush()
         os.fsync(file.fileno())

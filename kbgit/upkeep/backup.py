@@ -189,6 +189,8 @@ def check(directory: Path, progress: Progress = lambda *_: None) -> Manifest:
     with tempfile.TemporaryDirectory(prefix=".checking-", dir=scratch_place(directory.parent)) as scratch:
         for number, (key, base) in enumerate(manifest.bases.items()):
             progress(f"checking {key}", number, len(manifest.bases))
+            if base.refs and bundle_path(key) not in manifest.files:
+                raise damaged(bundle_path(key), "it is missing")
             if base.refs:
                 _check_bundle(directory, key, base, Path(scratch) / str(number))
     return manifest
@@ -196,11 +198,9 @@ def check(directory: Path, progress: Progress = lambda *_: None) -> Manifest:
 
 def _check_bundle(directory: Path, key: str, base: BackedUpBase, scratch: Path) -> None:
     name = bundle_path(key)
-    if name not in (str(path.relative_to(directory)) for path in (directory / name).parent.glob("*.bundle")):
-        raise damaged(name, "it is missing")
     try:
-        repository = Repository.create(scratch)
-        repository = Repository(scratch, Git(scratch, PATIENCE_SECONDS))
+        Repository.create(scratch)
+        repository = Repository.at(scratch, Git(scratch, PATIENCE_SECONDS))
         unpack_bundle(directory / name, repository)
         if repository.refs() != base.refs:
             raise damaged(name, "it holds other refs than the manifest says")

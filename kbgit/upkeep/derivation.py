@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,6 +16,7 @@ from kbgit.publish import replay
 from kbgit.rows import BaseRow
 from kbgit.store import Repository
 from kbgit.upkeep.finding import Finding
+from kbgit.upkeep.reading import read_only
 
 SAMPLE = 200
 """Revisions of a base whose bytes, and a tenth of it whose numbers, are asked of Git unless all are."""
@@ -62,7 +62,7 @@ class Derivation:
 
     def differences(self, live: Path) -> Iterator[Finding]:
         """What the catalogue at `live` says otherwise of this base; it must be at the same log entry."""
-        with closing(sqlite3.connect(f"file:{quote(str(self.path))}?mode=ro", uri=True)) as connection:
+        with read_only(self.path) as connection:
             connection.execute("ATTACH ? AS live", (f"file:{quote(str(live))}?mode=ro",))
             for table in TABLES:
                 wrong = list(_different(connection, table, str(self.key)))
@@ -94,7 +94,7 @@ def check_citations(derived: Derivation, *, full: bool) -> Iterator[Finding]:
     A sample of them, evenly over the history, or with `full` all.
     """
     key = str(derived.key)
-    with closing(sqlite3.connect(f"file:{quote(str(derived.path))}?mode=ro", uri=True)) as connection:
+    with read_only(derived.path) as connection:
         sql = "SELECT item_id, sha, path, blob, content_hash, number FROM revisions WHERE base = ? AND blob IS NOT NULL"
         rows = connection.execute(sql + " ORDER BY position, item_id", (key,)).fetchall()
         chosen = rows if full else _spread(rows, SAMPLE)
@@ -143,7 +143,7 @@ def _spread(rows: Sequence[tuple[str, ...]], most: int) -> Sequence[tuple[str, .
 
 def catalogued(copy: Path) -> Iterable[tuple[str, str | None, str | None]]:
     """(key, head, last log entry) of each base in a catalogue. Raises `sqlite3.Error`."""
-    with closing(sqlite3.connect(f"file:{quote(str(copy))}?mode=ro", uri=True)) as connection:
+    with read_only(copy) as connection:
         return [
             (row[0], row[1], row[2]) for row in connection.execute("SELECT key, head, entry FROM bases ORDER BY key")
         ]

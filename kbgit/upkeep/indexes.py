@@ -148,10 +148,11 @@ def check_vectors(opened: OpenedIndex, key: str, wanted: set[str], cache: Path, 
         if row is None or not row[0]:
             raise IndexFailure("there is no collection of vectors")
         store = VectorStore(copy, str(stamp.head), int(row[0]))
-        keys = [one for one in store.keys() if one in wanted]  # noqa: SIM118 - a method of the store
-        found = dict(zip(keys, store.vectors(keys), strict=True))
-        store.unload()
-        store.settle()
+        try:
+            keys = [one for one in store.keys() if one in wanted]  # noqa: SIM118 - a method of the store
+            found = dict(zip(keys, store.vectors(keys), strict=True))
+        finally:
+            store.settle()  # what Chroma has open, it would give to the next base too, whose copy is at the same place
     except (IndexFailure, sqlite3.Error, OSError) as problem:
         if _stamped(directory) == stamped:  # else a server changed them under our eyes
             yield Finding("vectors_damaged", str(problem), where, key)
@@ -180,10 +181,12 @@ def remembered(cache: Path, fingerprint: str, keys: dict[str, Floats]) -> dict[s
     found: dict[str, Floats] = {}
     try:
         with read_only(cache) as connection:
-            sql = "SELECT key, vector FROM vectors WHERE fingerprint = ?"
-            for key, vector in connection.execute(sql, (fingerprint,)):
-                if key in keys and len(vector) == keys[key].nbytes:
-                    found[key] = np.frombuffer(vector, "<f4")
+            # One by one, by the table's primary key: the file has the vectors of every base.
+            sql = "SELECT vector FROM vectors WHERE key = ? AND fingerprint = ?"
+            for key, vector in keys.items():
+                row = connection.execute(sql, (key, fingerprint)).fetchone()
+                if row is not None and len(row[0]) == vector.nbytes:
+                    found[key] = np.frombuffer(row[0], "<f4")
     except sqlite3.Error:
         return {}
     return found

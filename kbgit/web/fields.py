@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 from flask import request
 
 from kbgit.errors import InvalidRequest
+from kbgit.store.repository import is_sha
 from kbgit.web.incoming import json_body
 
 LONGEST_TEXT = 1 << 24  # of an item; what is less is for admission to judge
 _LONGEST = 4096
 _MOST_VALUES = 200
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_SHA = re.compile("[0-9a-f]{40}")
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:[Zz]|[+-]\d\d:\d\d)")
 Word = TypeVar("Word", bound=StrEnum)
 
@@ -112,7 +112,7 @@ class Fields:
     def commit(self, name: str) -> str | None:
         """A full commit SHA."""
         value = self.text(name)
-        if value is not None and not _SHA.fullmatch(value):
+        if value is not None and not is_sha(value):
             raise wrong(name, "must be a full, lower-case commit SHA")
         return value
 

@@ -69,7 +69,7 @@ class Names:
         return ", ".join([*sorted(self._names), *(["any address"] if self._any_address else [])])
 
     def check(self, scope: asgi.Scope) -> None:
-        """Raises `Misdirected` for a strange Host, `Forbidden` (without a scope) for a strange Origin."""
+        """Raises `Misdirected` for a strange Host, `ForeignOrigin` for a strange Origin."""
         host = header(scope, b"host")
         name = _host_name(host) if host is not None else None
         if host is None or name is None or not (name in self._names or (self._any_address and _is_address(name))):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 from flask import current_app, request
@@ -12,6 +11,7 @@ from kbgit.access import Principal
 from kbgit.assemble import Runtime
 from kbgit.base import BaseKey
 from kbgit.errors import InvalidRequest
+from kbgit.store.repository import is_sha
 from kbgit.web.asgi import Visit, visit_of
 from kbgit.web.auth import bearer_caller, refuse_misplaced_token
 from kbgit.web.errors import UnsupportedMediaType
@@ -20,7 +20,6 @@ from kbgit.web.session_cookie import SAFE_METHODS, require_own_page, visitor
 
 EXTENSION = "kbgit"
 OPERATING = "kbgit.operating"
-_SHA = re.compile("[0-9a-f]{40}")
 
 
 def runtime() -> Runtime:
@@ -105,7 +104,7 @@ def truth(name: str, text: str | None, default: bool) -> bool:
 
 def commit(name: str, text: str | None) -> str | None:
     """A parameter that is a full commit SHA. Raises `InvalidRequest`."""
-    if text is not None and not _SHA.fullmatch(text):
+    if text is not None and not is_sha(text):
         raise InvalidRequest(f"parameter `{name}` must be a full, lower-case commit SHA", {"parameter": name})
     return text
 

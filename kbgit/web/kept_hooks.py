@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from kbgit.config import ENVIRONMENT_PREFIX, TABLE
@@ -15,6 +16,7 @@ log = logging.getLogger("kbgit.hooks")
 
 _INHERITED = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "TZ")
 _STOP_SECONDS = 5.0
+_PAUSE_SECONDS = 1.0
 
 
 @contextmanager
@@ -29,21 +31,61 @@ def kept_hooks(home: Home, environment: Mapping[str, str]) -> Iterator[None]:
         return
     passed = (*_INHERITED, *(ENVIRONMENT_PREFIX + row.name.upper() for row in TABLE))
     command = [sys.executable, "-I", "-m", "kbgit.hook_keeper", str(home.path.resolve())]
-    try:
-        keeper = subprocess.Popen(
-            command, stdin=subprocess.PIPE, env={name: environment[name] for name in passed if name in environment}
-        )
-    except OSError as error:
-        log.warning("hooks will load everything each time: %s", error)
-        yield
-        return
+    keeper = _Keeper(command, {name: environment[name] for name in passed if name in environment})
+    watching = threading.Thread(target=keeper.keep, name="kbgit-hooks", daemon=True)
+    keeper.start()
+    watching.start()
     try:
         yield
     finally:
-        assert keeper.stdin is not None
-        keeper.stdin.close()  # it ends when this does, also when nobody is left to close it
+        keeper.stop()
+        watching.join()
+
+
+class _Keeper:
+    """The process, started again whenever it ends before it should: after a pause, as it might end at once each time."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._command = command
+        self._environment = environment
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, unless it is not wanted any more."""
+        with self._lock:
+            if self._stopping.is_set():
+                return
+            try:
+                self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, env=self._environment)
+            except OSError as error:
+                log.warning("hooks load everything each time, for now: %s", error)
+
+    def keep(self) -> None:
+        """See to it that there is one, until `stop`."""
+        while True:
+            if self._process is not None:
+                code = self._process.wait()
+                if not self._stopping.is_set():
+                    log.warning(
+                        "the process that answers hooks ended with %s; hooks work by themselves until the next", code
+                    )
+            if self._stopping.wait(_PAUSE_SECONDS):
+                return
+            self.start()
+
+    def stop(self) -> None:
+        """End it, and let `keep` start no other."""
+        with self._lock:
+            self._stopping.set()
+            process = self._process
+        if process is None:
+            return
+        assert process.stdin is not None
+        process.stdin.close()  # it ends when this does, also when nobody is left to close it
         try:
-            keeper.wait(_STOP_SECONDS)
+            process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
-            keeper.kill()
-            keeper.wait()
+            process.kill()
+            process.wait()

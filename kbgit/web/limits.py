@@ -28,10 +28,10 @@ from kbgit.errors import KbgitError
 from kbgit.web.asgi import Application, Message, Receive, Scope, Send, Visit, header, respond_refusal, visit_of
 from kbgit.web.errors import Overloaded, RateLimited
 from kbgit.web.hosts import HEALTH
+from kbgit.web.session_cookie import COOKIE
 
 MOST_REMEMBERED = 10_000
-_SESSION_COOKIE = "kbgit_session"
-_SEARCHES = frozenset({"/", "/api/v1/knowledge/search", "/api/v1/recall"})
+_SEARCHES = frozenset({"/", "/me", "/api/v1/knowledge/search", "/api/v1/recall"})
 _QUEUE_SECONDS = 10.0
 _Value = TypeVar("_Value")
 
@@ -226,7 +226,7 @@ def presented(scope: Scope) -> str | None:
         return "token:" + _digest(text)
     for part in (header(scope, b"cookie") or "").split(";"):
         name, _, value = part.strip().partition("=")
-        if name.endswith(_SESSION_COOKIE):
+        if name.endswith(COOKIE):
             return "session:" + _digest(value)
     return None
 

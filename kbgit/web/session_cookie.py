@@ -22,7 +22,8 @@ from kbgit.web.errors import CrossSiteRequest
 
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 CSRF_HEADER = "X-CSRF-Token"
-_NAME = "kbgit_session"
+COOKIE = "kbgit_session"
+"""What the name of the cookie ends in."""
 _OWN_SITES = frozenset({"same-origin", "none"})
 
 
@@ -70,7 +71,7 @@ def require_own_page(found: Visitor | None, headers: Headers, given: str | None 
 
 def cookie_name(settings: Settings) -> str:
     """The cookie's name. Where it travels encrypted, a browser lets no other host or path set one of that name."""
-    return f"__Host-{_NAME}" if _is_encrypted(settings) else _NAME
+    return f"__Host-{COOKIE}" if _is_encrypted(settings) else COOKIE
 
 
 def set_cookie(response: Response, settings: Settings, text: str) -> None:

@@ -9,94 +9,165 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from io import BytesIO
+from threading import Lock
+from types import TracebackType
 from typing import Any, TypeVar
 
-from a2wsgi import WSGIMiddleware
 from a2wsgi.wsgi import build_environ
 
 from kbgit.web.asgi import Receive, Scope, Send
 
 WsgiApplication = Callable[..., Iterable[bytes]]
+_ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 _AT_ONCE_BYTES = 1 << 20
 _T = TypeVar("_T")
+
+log = logging.getLogger("kbgit.web")
+
+
+class Threads:
+    """A WSGI application as an ASGI one, on `workers` threads. A body must come in one piece, as from `Bodies`."""
+
+    def __init__(self, application: WsgiApplication, workers: int = 10) -> None:
+        self._application = application
+        self.executor = ThreadPoolExecutor(workers, thread_name_prefix="WSGI")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        run = _Run(self._application, build_environ(scope, BytesIO(await _body(receive))))
+        try:
+            answer = await self._in_thread(run.begin)
+            await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+            body = answer.body
+            if not run.is_over:
+                async with _departure(receive) as gone:
+                    while not run.is_over:
+                        if gone.done():
+                            return  # the server takes what nobody waits for, and would have all of it made
+                        await send({"type": "http.response.body", "body": body, "more_body": True})
+                        body = await self._in_thread(run.go_on)
+            await send({"type": "http.response.body", "body": body})
+        finally:
+            if not run.is_over:
+                # Not waited for: a thread may still be at it, and what ended the request is to be told at once.
+                self.executor.submit(run.abandon)
+
+    async def _in_thread(self, function: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self.executor, function)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the application answers: the head, the first piece of the body, and what gives the rest (None: that is all)."""
+    """How an answer begins: its head, and as much of its body as is sent at once."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
     body: bytes
-    rest: Iterator[bytes] | None
-    close: Callable[[], object]
 
 
-class Threads(WSGIMiddleware):  # type: ignore[misc]  # a2wsgi is read as untyped
-    """A WSGI application as an ASGI one, on `workers` threads."""
+class _Run:
+    """The application at work on one request. Its methods are for threads; each waits until the one before has ended."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        environ = build_environ(scope, BytesIO(await _whole(receive)))
-        context = contextvars.copy_context()
-        answer = await self._in_thread(context.run, self._answer, environ)
-        try:
-            await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
-            body, rest = answer.body, answer.rest
-            while rest is not None:
-                await send({"type": "http.response.body", "body": body, "more_body": True})
-                body, rest = await self._in_thread(context.run, _next_piece, rest)
-            await send({"type": "http.response.body", "body": body})
-        finally:
-            if answer.rest is not None:
-                await self._in_thread(context.run, answer.close)
+    def __init__(self, application: WsgiApplication, environ: dict[str, Any]) -> None:
+        self.is_over = False
+        """The last piece of the body was given, or nobody wants it any more; nothing is left open."""
+        self._application = application
+        self._environ = environ
+        # Of the request, for all of its threads; only one at a time can be in it.
+        self._context = contextvars.copy_context()
+        self._lock = Lock()
+        self._head: tuple[str, Sequence[tuple[str, str]]] | None = None
+        self._is_sent = False
+        self._written: list[bytes] = []
+        self._pieces: Iterator[bytes] = iter(())
+        self._close: Callable[[], object] = lambda: None
 
-    async def _in_thread(self, run: Callable[..., _T], *arguments: object) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self.executor, run, *arguments)
+    def begin(self) -> Answer:
+        """Run the application."""
+        with self._lock:
+            return self._context.run(self._begin)
 
-    def _answer(self, environ: dict[str, Any]) -> Answer:
-        """In a thread: run the application. An answer that is whole is closed."""
-        head: list[tuple[str, Sequence[tuple[str, str]]]] = []
-        written: list[bytes] = []
+    def go_on(self) -> bytes:
+        """The next piece of the body."""
+        with self._lock:
+            return self._context.run(self._next_piece)
 
-        def start_response(
-            status: str, headers: Sequence[tuple[str, str]], _: object = None
-        ) -> Callable[[bytes], None]:
-            head[:] = [(status, headers)]
-            return written.append
+    def abandon(self) -> None:
+        """Close what is open, whatever is left."""
+        with self._lock:
+            self._context.run(self._give_up)
 
-        iterable = self.app(environ, start_response)
-        close: Callable[[], object] = getattr(iterable, "close", lambda: None)
-        rest: Iterator[bytes] | None = None
-        try:
-            first, rest = _next_piece(iter(iterable))
-            ((status, headers),) = head
-        finally:
-            if rest is None:
-                close()
+    def _begin(self) -> Answer:
+        if self.is_over:
+            raise asyncio.CancelledError  # which nobody is there to hear
+        iterable = self._application(self._environ, self._start_response)
+        self._close = getattr(iterable, "close", self._close)
+        self._pieces = iter(iterable)
+        body = self._next_piece()
+        if self._head is None:
+            raise RuntimeError("the application answered without a status")
+        status, headers = self._head
+        self._is_sent = True
         names = [(name.strip().encode("latin1").lower(), value.strip().encode("latin1")) for name, value in headers]
-        return Answer(int(status.split(" ", 1)[0]), names, b"".join([*written, first]), rest, close)
+        return Answer(int(status.split(" ", 1)[0]), names, body)
+
+    def _start_response(
+        self, status: str, headers: Sequence[tuple[str, str]], exc_info: _ExceptionInfo | None = None
+    ) -> Callable[[bytes], None]:
+        if exc_info is not None and self._is_sent:
+            raise exc_info[1].with_traceback(exc_info[2])  # PEP 3333: too late for another head
+        self._head = (status, headers)
+        return self._written.append
+
+    def _next_piece(self) -> bytes:
+        taken: list[bytes] = []
+        size = 0
+        for piece in self._pieces:
+            taken += (*self._written, piece)
+            self._written.clear()
+            size += len(piece)
+            if size >= _AT_ONCE_BYTES:
+                return b"".join(taken)
+        taken += self._written
+        self._end()
+        return b"".join(taken)
+
+    def _give_up(self) -> None:
+        try:
+            self._end()
+        except Exception:  # nobody waits for this, so the log alone can tell
+            log.exception("what an answer had open could not be closed")
+
+    def _end(self) -> None:
+        self.is_over = True
+        self._close()
 
 
-def _next_piece(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes] | None]:
-    """As much as is sent at once, and what gives the rest: None if there is none."""
-    taken = bytearray()
-    for piece in pieces:
-        taken += piece
-        if len(taken) >= _AT_ONCE_BYTES:
-            return bytes(taken), pieces
-    return bytes(taken), None
+async def _body(receive: Receive) -> bytes:
+    """The request's body, which whoever passes the request on has read, so that a part of it is never taken for all."""
+    message = await receive()
+    assert message["type"] == "http.request"
+    assert not message.get("more_body", False)
+    body: bytes = message.get("body", b"")
+    return body
 
 
-async def _whole(receive: Receive) -> bytes:
-    """The body, which has been bounded by whoever passes the request on."""
-    body = bytearray()
-    more = True
-    while more:
-        message = await receive()
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
-    return bytes(body)
+@asynccontextmanager
+async def _departure(receive: Receive) -> AsyncIterator[asyncio.Task[None]]:
+    """A task that is done once the client has gone away."""
+
+    async def gone() -> None:
+        if (await receive())["type"] != "http.disconnect":
+            await asyncio.Event().wait()  # a `receive` that tells of the body alone never tells
+
+    task = asyncio.create_task(gone())
+    try:
+        yield task
+    finally:
+        task.cancel()

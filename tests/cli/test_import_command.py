@@ -122,19 +122,21 @@ def test_a_running_server_takes_files_in_batches_and_documents(notes: Kbgit, tmp
     many = write(tmp_path / "many", {f"{number:03}.txt": "x" * 200_000 + f"{number}\n" for number in range(9)})
     (many / "large.txt").write_text("y" * 3_000_000)
     (many / "broken.pdf").write_bytes(b"%PDF-1.7\nnothing more\n")
+    (many / "broken.docx").write_bytes(b"nothing at all\n")
     with notes.server():
         told = notes.json("import", str(many), "--base", "notes", code=1)
-        assert told["counts"] == {"created": 9, "updated": 0, "unchanged": 0, "refused": 2}
+        assert told["counts"] == {"created": 9, "updated": 0, "unchanged": 0, "refused": 3}
         errors = {row["name"]: row["error"]["code"] for row in told["files"] if row["error"]}
-        assert errors == {"many/large.txt": "too_large", "many/broken.pdf": "corrupt"}
+        documents = {"many/broken.docx": "corrupt", "many/broken.pdf": "corrupt"}
+        assert errors == {"many/large.txt": "too_large", **documents}
+        assert [row["name"] for row in told["files"]][-2:] == list(documents), "in the order in which they were sent"
         before = head(notes)
         assert (
-            notes.json("import", str(many), "--base", "notes", "--exclude", "*.pdf", code=1)["counts"]["unchanged"] == 9
+            notes.json("import", str(many), "--base", "notes", "--include", "*.txt", code=1)["counts"]["unchanged"] == 9
         )
         assert head(notes) == before
 
 
-@pytest.mark.corpora
 @pytest.mark.corpora
 @pytest.mark.skipif("KBGIT_CORPORA" not in os.environ, reason="KBGIT_CORPORA names no directory of real corpora")
 @pytest.mark.parametrize("collection", ["man-en", "man-fr"])

@@ -117,6 +117,16 @@ def test_an_editor_that_fails_changes_nothing_and_leaves_what_it_wrote(notes: Kb
     assert len(notes.json("history", "heron")["revisions"]) == 1
 
 
+@pytest.mark.parametrize("command", ["/nowhere/editor", "editor '"])
+def test_an_editor_that_cannot_be_started_is_named_and_leaves_nothing(
+    notes: Kbgit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = set(tmp_path.iterdir())
+    assert command in notes.run("item", "edit", "heron", code=2, EDITOR=command).stderr
+    assert set(tmp_path.iterdir()) == before
+
+
 def test_a_stale_edit_writes_nothing_shows_the_difference_and_keeps_the_text(notes: Kbgit, tmp_path: Path) -> None:
     # While the editor is open, somebody else changes the item.
     other = shlex.join([sys.executable, "-m", "kbgit.cli", "item", "edit", "heron", "--title", "Somebody else's"])

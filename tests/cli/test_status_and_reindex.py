@@ -49,6 +49,17 @@ def test_reindex_knows_no_other_bases(kbgit: Kbgit) -> None:
     kbgit.run("reindex", "nowhere", code=1)
 
 
+def test_reindex_names_a_base_that_its_caller_may_not_see(kbgit: Kbgit, pages: Path) -> None:
+    kbgit.run("user", "create", "mia")
+    kbgit.run("space", "create", "platform", "--owner", "mia")
+    kbgit.run("base", "import", "team:platform/pages", "--from", str(pages))
+    (row,) = kbgit.json("reindex", "--full")["bases"]
+    assert (row["base"], row["passages"], row["problem"]) == ("team:platform/pages", None, None)
+    assert "team:platform/pages: the owner of the home is not in its space" in kbgit.run("reindex").stdout
+    (kbgit.home / "repositories" / "platform" / "pages.git" / "refs" / "kbgit" / "publications").unlink()
+    assert "team:platform/pages" in kbgit.run("reindex", "--full", code=3).stdout
+
+
 def test_a_home_that_another_process_owns_for_a_moment_is_waited_for(kbgit: Kbgit, pages: Path) -> None:
     kbgit.run("base", "import", "--from", str(pages))
     lock = HomeLock(kbgit.home)

@@ -124,7 +124,7 @@ def test_another_machine_needs_only_the_url_and_a_token(served: tuple[Kbgit, str
 
 def test_a_server_wants_a_valid_token(served: tuple[Kbgit, str]) -> None:
     kbgit, url = served
-    for token in ("", "kbgit_000000000000_wrong"):
+    for token in ("", "kbgit_000000000000_wrong", "kbgit_0000…", "kbgit_0000\nx"):
         result = kbgit.run("read", "urlaub", "--server", url, code=1, KBGIT_TOKEN=token)
         assert "KBGIT_TOKEN" in result.stderr
 

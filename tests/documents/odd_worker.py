@@ -43,6 +43,10 @@ def read(suffix: str, file: Path, limits: ExtractionLimits) -> Extracted:
     if what == "litter":  # each file is small enough, all of them are not
         for number in range(10_000):
             Path(str(number)).write_bytes(b"x" * 100_000)
+    if what == "scatter":  # files without a byte, but a great many
+        for number in range(100_000):
+            Path(str(number)).touch()
+        time.sleep(_PATIENCE_SECONDS)
     if what == "fork":
         Path(argument).write_text(str(subprocess.Popen(["sleep", str(_PATIENCE_SECONDS)]).pid))
     if what == "exit":

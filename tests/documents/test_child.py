@@ -84,7 +84,7 @@ def test_a_worker_that_does_not_end_is_ended(how: str, workplace: Path, brake: B
     assert time.monotonic() - started < 10
 
 
-@pytest.mark.parametrize("how", ["write 1000000", "litter", "long 100001"])
+@pytest.mark.parametrize("how", ["write 1000000", "litter", "scatter", "long 100001"])
 def test_a_worker_that_writes_too_much_is_ended(how: str, workplace: Path, brake: Brake) -> None:
     found = read(how, workplace, brake)
     assert isinstance(found, Failure)

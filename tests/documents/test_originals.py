@@ -51,6 +51,18 @@ def test_a_workplace_goes_with_all_that_a_worker_did_to_it(originals: Originals,
     assert (outside / "kept").read_text() == "kept"
 
 
+def test_a_workplace_goes_however_deep_a_worker_dug(originals: Originals, tmp_path: Path) -> None:
+    with originals.workplace() as workplace:
+        above = os.open(workplace, os.O_RDONLY)
+        for _ in range(3_000):  # beyond the longest path, and beyond any recursion
+            os.mkdir("deeper", dir_fd=above)
+            inner = os.open("deeper", os.O_RDONLY, dir_fd=above)
+            os.close(above)
+            above = inner
+        os.close(above)
+    assert files(tmp_path) == EMPTY
+
+
 def test_tidying_leaves_only_what_documents_need(originals: Originals, tmp_path: Path) -> None:
     for name in ("originals/doc_1", "originals/doc_2", "incoming/half", "work/file"):
         (tmp_path / "documents" / name).write_text("x")

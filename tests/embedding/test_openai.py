@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from kbgit.embedding import openai
+from kbgit.embedding.contract import EmbedderUnavailable
 from kbgit.embedding.factory import open_embedder
 from kbgit.embedding.hashing import HashingEmbedder
 from kbgit.embedding.openai import BATCH, PASSAGE_ATTEMPTS, OpenAIEmbedder
@@ -85,7 +86,16 @@ def test_another_path_is_kept(endpoint: Endpoint) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["", "host", "ftp://host/v1", "file:///etc/passwd", "https://", "https://user:pw@host/v1", "https://host/v1?key=1"],
+    [
+        "",
+        "host",
+        "ftp://host/v1",
+        "file:///etc/passwd",
+        "https://",
+        "https://user:pw@host",
+        "https://:pw@host",
+        "https://host?k=1",
+    ],
 )
 def test_what_is_no_plain_address_is_refused(url: str) -> None:
     with pytest.raises(InvalidSetting, match="http or https"):
@@ -177,8 +187,21 @@ def test_nobody_listening_is_a_failure(endpoint: Endpoint) -> None:
     url = endpoint.url
     embedder = OpenAIEmbedder(url, "hashing", KEY, first_pause=0.001)
     endpoint.close()
-    with pytest.raises(EmbeddingFailure, match="no answer from"):
+    with pytest.raises(EmbedderUnavailable, match="no answer from"):
         embedder.embed_query("text")
+
+
+@pytest.mark.parametrize(
+    ("status", "is_of_no_text"),
+    [(401, True), (403, True), (429, True), (503, True), (400, False), (413, False), (500, False), (0, False)],
+)
+def test_what_no_text_is_to_blame_for_is_told_apart(
+    endpoint: Endpoint, embedder: OpenAIEmbedder, status: int, is_of_no_text: bool
+) -> None:
+    endpoint.script = [(status, {}, b"no" if status else None)] * PASSAGE_ATTEMPTS  # 0: closes the connection
+    with pytest.raises(EmbeddingFailure) as caught:
+        embedder.embed_passages(["text"])
+    assert isinstance(caught.value, EmbedderUnavailable) == is_of_no_text
 
 
 def test_closing_ends_a_pause(endpoint: Endpoint) -> None:

@@ -23,7 +23,7 @@ from kbgit.library.sections import changed_sections, sections_of
 from kbgit.mcp.framing import label, quoted, restored, visible
 from kbgit.memory.records import ProjectKey, parse_record
 from kbgit.passage import split_passages
-from kbgit.place import place_at, stretch
+from kbgit.place import stretch
 from kbgit.web.markdown import render, target_path
 
 REPEATED = (
@@ -75,7 +75,7 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "passages": split_passages,
     "sections": sections_of,
     "changed sections": lambda text: changed_sections(text, text + "x"),
-    "marks of places": lambda text: (place_at(text, text.count("\n") + 1), stretch(text, 1, text.count("\n") + 1)),
+    "marks of places": lambda text: stretch(text, 1, text.count("\n") + 1),
     "analysis": lambda text: [analyse(chunk) for chunk in chunks(prepare(text))],
     "terms": lambda text: passage_terms(passage(text)),
     "a query": lambda text: (parse_query(text), without_phrases(text)),

@@ -6,6 +6,8 @@ import fcntl
 import hashlib
 import json
 import os
+import pickle
+import resource
 import signal
 import subprocess
 import sys
@@ -147,8 +149,11 @@ def test_its_refusals_are_told_as_they_would_be_here(
 def test_a_fault_in_it_is_an_answer_and_ends_nothing(apart: Apart, tmp_path: Path) -> None:
     index = LexicalIndex(tmp_path / "base", apart)
     index.apply((), [passage("one", "alpha")], HEAD)
-    with pytest.raises(IndexFailure, match="Error"):
+    with pytest.raises(IndexFailure, match=r"Error at .*lexical_files\.py:"):
         apart.write_state(index.directory, index.snapshot().generation, [10**9], [], NEXT)
+    with pytest.raises(IndexFailure) as fault:  # whose message quotes what it was given
+        apart.write_state(index.directory, index.snapshot().generation, [], ["a secret"], NEXT)  # type: ignore[list-item]
+    assert "secret" not in fault.value.message
     index.apply((), [passage("two", "beta")], NEXT)
     assert dict(index.snapshot().items) == {"one": HEAD, "two": HEAD}
 
@@ -213,6 +218,63 @@ def test_a_whole_index_gets_over_a_death_at_any_time(tmp_path: Path) -> None:
         assert (state.items, state.vectors) == (6, 6)
     finally:
         index.close()
+
+
+def test_an_index_is_closed_although_its_writer_died_amid_vectors(tmp_path: Path) -> None:
+    def opened(writer: Apart) -> EmbeddedIndex:
+        return EmbeddedIndex(
+            tmp_path / "index",
+            fingerprint="random/1",
+            dimension=DIMENSION,
+            cache=None,
+            vector_memory_bytes=1 << 20,
+            postings_memory_bytes=1 << 20,
+            writer=writer,
+        )
+
+    writer = Apart(tmp_path, os.environ)
+    index = opened(writer)
+    index.update(BASE, IndexUpdate(HEAD, frozenset(), [passage("one", "alpha"), passage("two", "beta")]))
+    some = next(iter(index.pending_vectors(BASE, 100).texts))
+    index.add_vectors(BASE, {some: unit(1)})  # not all of them, so nothing is settled
+    pid = writer.pid
+    assert pid is not None
+    kill(writer)
+    index.close()
+    assert writer.pid is None
+    again = opened(Apart(tmp_path, os.environ))
+    assert (again.state(BASE).items, again.state(BASE).vectors) == (2, 0)
+    again.close()
+
+
+def test_where_no_file_can_be_opened_it_lives_on(apart: Apart, tmp_path: Path) -> None:
+    store = VectorStore(tmp_path / "vectors", "model/1", DIMENSION, writer=apart)
+    store.add({key(1): unit(1)})
+    index = LexicalIndex(tmp_path / "base", apart)
+    pid = apart.pid
+    assert pid is not None
+    for whose in (os.getpid(), pid):
+        soft, hard = resource.prlimit(whose, resource.RLIMIT_NOFILE)
+        resource.prlimit(whose, resource.RLIMIT_NOFILE, (1, hard))
+        try:
+            with pytest.raises(IndexFailure):
+                apart.write_state(index.directory, 0, [], [passage("one", "alpha")], HEAD)
+        finally:
+            resource.prlimit(whose, resource.RLIMIT_NOFILE, (soft, hard))
+    store.add({key(2): unit(2)})
+    store.settle()
+    index.apply((), [passage("one", "alpha")], HEAD)
+    assert apart.pid == pid
+    assert len(VectorStore(tmp_path / "vectors", "model/1", DIMENSION)) == 2
+
+
+def test_a_question_that_cannot_be_asked_gives_nobody_its_answer(apart: Apart, tmp_path: Path) -> None:
+    opened = apart.open_vectors(tmp_path / "vectors")
+    opened.add([key(1)], unit(1)[None, :])
+    with pytest.raises((AttributeError, pickle.PicklingError)):
+        opened.fetch([lambda: None])  # type: ignore[list-item]
+    with pytest.raises(IndexDamaged):
+        opened.count()
 
 
 _OWNER = """

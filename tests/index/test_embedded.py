@@ -308,13 +308,13 @@ def test_while_a_base_is_built_anew_the_old_one_answers(opener: Opener) -> None:
     index = opener()
     fill(index, range(10), cache=opener.cache)
     before = ask(index)
-    index.reset(ADA)
-    assert index.state(ADA) == BaseState(None, 0, 0, 0)
-    assert index.items(ADA) == {}
-    index.update(ADA, IndexUpdate(None, frozenset(), passages(range(6), revision=TWO)))
-    assert index.items(ADA) == {f"item{number}": TWO for number in range(6)}
-    assert ask(index) == before
-    index.update(ADA, IndexUpdate(TWO, frozenset(), passages(range(6, 12), revision=TWO)))
+
+    def updates() -> Iterator[IndexUpdate]:
+        yield IndexUpdate(None, frozenset(), passages(range(6), revision=TWO))
+        assert ask(index) == before
+        yield IndexUpdate(TWO, frozenset(), passages(range(6, 12), revision=TWO))
+
+    index.rebuild(ADA, updates())
     assert index.state(ADA).head == TWO
     assert ask(index).keys() == {(ADA, f"item{number}") for number in range(12)}
     assert len(index.pending_vectors(ADA, 100).texts) == 2, "the other ten come from the cache"
@@ -329,26 +329,21 @@ def test_a_build_that_was_cut_short_is_forgotten(opener: Opener) -> None:
     index = opener()
     fill(index, range(10))
     before = ask(index)
-    index.reset(ADA)
-    index.update(ADA, IndexUpdate(None, frozenset(), passages(range(3), revision=TWO)))
     index.close()
+    as_it_was_cut = opener.directory.with_name("cut")
+
+    def updates() -> Iterator[IndexUpdate]:
+        yield IndexUpdate(None, frozenset(), passages(range(3), revision=TWO))
+        shutil.copytree(opener.directory, as_it_was_cut)
+        yield IndexUpdate(TWO, frozenset(), passages(range(3, 6), revision=TWO))
+
+    opener().rebuild(ADA, updates())
+    opener.directory = as_it_was_cut
+    assert len(list((as_it_was_cut / directory_name(ADA)).iterdir())) == 2
     again = opener()
     assert again.state(ADA) == BaseState(ONE, 10, 10, 10)
     assert ask(again) == before
-    assert len(list((opener.directory / directory_name(ADA)).iterdir())) == 1
-
-
-def test_a_base_can_be_reset_twice_and_when_there_is_none(opener: Opener) -> None:
-    index = opener()
-    index.reset(ADA)
-    assert list(index.bases()) == []
-    fill(index, range(3))
-    index.reset(ADA)
-    index.update(ADA, IndexUpdate(None, frozenset(), passages(range(1))))
-    index.reset(ADA)
-    assert index.items(ADA) == {}
-    index.update(ADA, IndexUpdate(TWO, frozenset(), passages(range(2), revision=TWO)))
-    assert index.items(ADA) == {"item0": TWO, "item1": TWO}
+    assert len(list((as_it_was_cut / directory_name(ADA)).iterdir())) == 1
 
 
 # --- bounded memory --------------------------------------------------------------------------------------------------
@@ -445,8 +440,7 @@ def test_readers_see_whole_states_while_a_writer_works(opener: Opener) -> None:
             whole = IndexUpdate(revision, frozenset(), passages(range(30), revision=revision))
             index.update(ADA, whole)
             if number % 3 == 0:
-                index.reset(ADA)
-                index.update(ADA, whole)
+                index.rebuild(ADA, [whole])
             fill(index, range(number), WEB)
             embed(index)
             if number % 4 == 0:

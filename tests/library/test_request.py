@@ -69,6 +69,13 @@ def test_an_unknown_field_is_named_with_the_known_ones() -> None:
     assert "query" in refusal.value.details["known"]
 
 
+def test_half_a_surrogate_pair_is_replaced_wherever_a_text_may_stand() -> None:
+    half = {"query": "\ud800", "locator": "\ud800", "tags": ["\ud800"], "metadata": {"\ud800": "\ud800"}}
+    request = SearchRequest.from_json(half, Settings())
+    assert (request.query, request.locator, request.tags) == ("\ufffd", "\ufffd", ("\ufffd",))
+    assert request.metadata == {"\ufffd": "\ufffd"}
+
+
 def test_a_query_that_is_too_long_is_refused_with_its_length() -> None:
     with pytest.raises(InvalidRequest, match="has 8193 characters"):
         SearchRequest.from_json({"query": "x" * 8193}, Settings())

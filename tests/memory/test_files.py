@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pytest
 
 from kbgit.errors import HomeProblem, TooLarge
 from kbgit.memory import MemoryKind, MemoryLimits, MemoryRecord, NewRecord, ProjectKey
-from kbgit.memory.files import MOST_DOCUMENTS, ProjectFiles, projects_in, spaces_in
+from kbgit.memory.files import MOST_DOCUMENTS, ProjectFiles, Stamp, projects_in, spaces_in
 from kbgit.memory.records import new_record
 from tests.memory.conftest import ADA, START, Memory, Opener
 
@@ -82,6 +82,34 @@ def test_an_unreadable_file_is_reported_and_spoils_no_other(memory: Memory, dama
     assert [hit.record.id for hit in memory.store.search("one two", ADA).hits] == [sound.id]
     assert [problem.file for problem in memory.store.export(ADA).problems] == [f"{spoiled.id}.md"]
     assert memory.store.projects(ADA)[0].as_json()["problems"][0]["file"] == f"{spoiled.id}.md"
+
+
+def test_a_record_that_is_forgotten_while_its_project_is_read_is_no_problem(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = memory.store.remember(NewRecord("harbour", "One."), ADA)
+    kept = memory.store.remember(NewRecord("harbour", "Two."), ADA)
+    listing = ProjectFiles._listing
+
+    def and_then_forgotten(files: ProjectFiles) -> Iterator[tuple[str, Stamp]]:
+        found = [(name, (0, 0, 0, 0)) for name, _ in listing(files)]  # as if each were new
+        (files.path / f"{gone.id}.md").unlink(missing_ok=True)
+        yield from found
+
+    monkeypatch.setattr(ProjectFiles, "_listing", and_then_forgotten)
+    page = memory.store.records(ADA)
+    assert [record.id for record in page.records] == [kept.id]
+    assert page.problems == []
+
+
+def test_what_cannot_be_read_is_not_kept_open(memory: Memory) -> None:
+    record = memory.store.remember(NewRecord("harbour", "One."), ADA)
+    damage_kind(memory.directory / "~ada" / "harbour" / f"{record.id}.md")
+    memory.store.records(ADA)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(10):
+        assert memory.store.records(ADA).problems
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_markdown_file_under_a_foreign_name_is_reported(memory: Memory) -> None:

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from kbgit.access import Principal, Role, Scope, personal_space
 from kbgit.assemble import Runtime
-from kbgit.errors import BaseNotFound, GitFailure, InvalidRequest, SpaceNotFound
+from kbgit.errors import (
+    BaseNotFound,
+    GitFailure,
+    IndexFailure,
+    InvalidRequest,
+    KbgitError,
+    SpaceNotFound,
+    TimedOut,
+)
 from kbgit.home import Home
 from kbgit.library import Library, SearchResponse
 from kbgit.memory import MemoryHit, MemoryKind, NewRecord, Recall, RecallAnswer, RecallRequest
@@ -97,9 +105,12 @@ def test_with_the_runtime_off_memory_still_answers(memory: Memory, recall: Recal
     assert "knowledge_enabled" in (answer.knowledge.why_not or "")
 
 
-def test_knowledge_that_fails_leaves_memory_whole(recall: Recall, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("failure", [GitFailure, IndexFailure, TimedOut])
+def test_knowledge_that_fails_leaves_memory_whole(
+    recall: Recall, monkeypatch: pytest.MonkeyPatch, failure: type[KbgitError]
+) -> None:
     def fail(*_: object) -> SearchResponse:
-        raise GitFailure("no disk")
+        raise failure("no disk")
 
     monkeypatch.setattr(Library, "search", fail)
     answer = ask(recall)

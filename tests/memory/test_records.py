@@ -154,9 +154,3 @@ def test_a_file_that_is_no_record_says_where_and_why(old: str, new: str, line: i
     with pytest.raises(DocumentProblem, match=what.replace("no plain", "not a plain")) as problem:
         parse_record(raw.replace(old, new, 1).encode(), PROJECT, made.id)
     assert problem.value.line == line
-
-
-def test_a_headline_is_the_title_or_how_the_text_begins() -> None:
-    assert record(title="Deploys", text="# Other").headline == "Deploys"
-    assert record(text="Intro\n\n# Who to ask\n").headline == "Who to ask"
-    assert record(text="word " * 50).headline == ("word " * 50)[:79].rstrip() + "…"

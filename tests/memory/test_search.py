@@ -163,6 +163,16 @@ def test_an_embedder_that_fails_costs_no_record_and_is_made_up_for(open_memory: 
     assert memory.store.search("crane", ADA).fallback_reason == "the embedder cannot be used: no answer"
 
 
+def test_records_of_another_embedder_are_embedded_again(open_memory: Opener) -> None:
+    remember(open_memory(HashingEmbedder()), "The crane moves.")
+    memory = open_memory(SynonymEmbedder())
+    assert memory.store.search("crane", ADA).fallback_reason == "no record searched has a vector yet"
+    assert memory.store.embed_some()
+    assert not memory.store.embed_some()
+    assert memory.store.search("crane", ADA).mode_used is Mode.HYBRID
+    assert not open_memory().store.embed_some(), "without an embedder there is nothing to do"
+
+
 def test_a_text_that_cannot_be_embedded_holds_up_no_other(open_memory: Opener) -> None:
     embedder = FailingEmbedder()
     memory = open_memory(embedder)

@@ -6,7 +6,16 @@ from collections.abc import Callable
 import pytest
 
 from kbgit.access import Principal, Role, Scope
-from kbgit.errors import Forbidden, InvalidCitation, InvalidName, InvalidRequest, NotFound, SpaceNotFound, TooLarge
+from kbgit.errors import (
+    Forbidden,
+    IndexFailure,
+    InvalidCitation,
+    InvalidName,
+    InvalidRequest,
+    NotFound,
+    SpaceNotFound,
+    TooLarge,
+)
 from kbgit.memory import MemoryKind, MemoryLimits, MemoryRecord, MemoryStore, NewRecord, ProjectKey
 from tests.memory.conftest import ADA, BEN, CY, EVE, MEMORY_SCOPES, TEAM, VERA, Memory, Opener, member
 
@@ -165,6 +174,21 @@ def test_forgetting_is_told_to_the_audit_log_without_the_text(memory: Memory) ->
     with pytest.raises(NotFound):
         memory.store.forget(record.id, ADA)
     assert memory.events == [("ada", "memory_forgotten", {"record": record.id, "project": "personal:ada/plan"})]
+
+
+def test_what_is_forgotten_is_in_the_audit_log_even_if_its_vectors_stay(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = remember(memory, "A secret.")
+
+    def refuse(_: object) -> None:
+        raise IndexFailure("no space left")
+
+    monkeypatch.setattr(memory.search, "erase", refuse)
+    with pytest.raises(IndexFailure):
+        memory.store.forget(record.id, ADA)
+    assert [event for _, event, _ in memory.events] == ["memory_forgotten"]
+    assert not memory.files
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,12 @@ def test_a_backup_is_private_and_holds_nothing_derived_and_no_secret(furnished: 
     assert {path.name for path in tmp_path.iterdir()} == {"home", "backup", "backup.tar"}, "nothing temporary is left"
 
 
+def test_a_file_of_the_manifest_s_name_elsewhere_is_in_the_archive_too(furnished: Furnished, tmp_path: Path) -> None:
+    (furnished.path / "memory" / MANIFEST).write_text("{}")
+    back_up(Home.at(furnished.path), tmp_path / "backup.tar")
+    assert f"memory/{MANIFEST}" in check_backup(tmp_path / "backup.tar").files
+
+
 def test_the_owner_has_a_token_again(furnished: Furnished, tmp_path: Path) -> None:
     home = Home.at(furnished.path)
     back_up(home, tmp_path / "without")

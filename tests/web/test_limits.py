@@ -270,7 +270,9 @@ def test_only_so_many_searches_run_at_once_and_one_caller_never_has_them_all() -
             scope = {"type": "http", "path": path, "headers": [], VISIT: Visit(caller=caller)}
             return asyncio.create_task(gate(scope, _nothing, send))
 
-        tasks = [search("greedy") for _ in range(6)] + [search(f"other{number}") for number in range(4)]
+        # Also the pages that search, a person's own among them.
+        pages = [search("greedy", "/me"), search("greedy", "/")]
+        tasks = [*pages, *(search("greedy") for _ in range(4)), *(search(f"other{number}") for number in range(4))]
         for _ in range(20):
             await asyncio.sleep(0)
         assert sorted(running_now) == ["greedy", "greedy", "other0", "other1"]

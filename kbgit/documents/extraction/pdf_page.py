@@ -111,7 +111,7 @@ _MOST_ANNOTATIONS = 5_000
 
 
 def read_annotations(page: pdfium.PdfPage) -> tuple[bool, list[str]]:
-    """Whether form fields or text lie on the page (`flattened` puts them into it), and what readers remarked on it."""
+    """Whether form fields or text lie upon the page, which are no part of it, and what readers remarked on it."""
     shown, remarks = False, []
     for index in range(min(raw.FPDFPage_GetAnnotCount(page), _MOST_ANNOTATIONS)):
         annotation = raw.FPDFPage_GetAnnot(page, index)

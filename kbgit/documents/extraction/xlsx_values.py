@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, time, timedelta
 
-from openpyxl.cell.rich_text import CellRichText
-
 from kbgit.documents.extraction import markdown
 
 _HIDDEN_PARTS = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!\$)[^\]]*\]')
@@ -34,8 +32,6 @@ def shown(value: object, number_format: str) -> str:
             return value.isoformat()
         case timedelta():
             return duration(value)
-        case CellRichText():
-            return markdown.literal(str(value))
         case _:
             return markdown.literal(str(value))
 

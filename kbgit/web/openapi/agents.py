@@ -14,6 +14,8 @@ from kbgit.ranking import Mode
 from kbgit.web.openapi.operations import OF_BASES, PAGE, SIGNED_IN, ErrorClass, operation, parameter
 from kbgit.web.openapi.shapes import (
     CURSOR,
+    HASH,
+    LINES,
     NUMBER,
     SHA,
     TEXT,
@@ -29,8 +31,6 @@ from kbgit.web.openapi.shapes import (
     words,
 )
 
-_HASH: Json = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
-_LINES: Json = {"type": "array", "items": whole(1), "minItems": 2, "maxItems": 2}
 _MEMORY: tuple[ErrorClass, ...] = (e.SpaceNotFound, e.InvalidName)
 _RECORD: Json = {
     "id": TEXT,
@@ -79,7 +79,7 @@ SCHEMAS: Json = {
             "locator": TEXT,
             "current": {**nullable(TEXT), "description": "What to cite now."},
             "differences": listed(closed({"section": TEXTS, "diff": TEXT}, {"truncated": {"const": True}})),
-            "quote_hash": _HASH,
+            "quote_hash": HASH,
             "quote_matches": TRUTH,
         },
     ),
@@ -118,8 +118,8 @@ SCHEMAS: Json = {
                                 {
                                     "kind": words(ChangeOfSection),
                                     "section": TEXTS,
-                                    "lines": nullable(_LINES),
-                                    "old_lines": nullable(_LINES),
+                                    "lines": nullable(LINES),
+                                    "old_lines": nullable(LINES),
                                     "citation": nullable(TEXT),
                                 }
                             )
@@ -179,7 +179,7 @@ SCHEMAS: Json = {
                         "source": {"const": "memory"},
                         **_RECORD,
                         "content": TEXT,
-                        "lines": _LINES,
+                        "lines": LINES,
                         "is_whole": TRUTH,
                         "is_cut": TRUTH,
                         "score": NUMBER,

@@ -12,6 +12,8 @@ from kbgit.web.openapi.operations import IN_BASE, ITEM_ADDRESSES, PAGE, ErrorCla
 from kbgit.web.openapi.shapes import (
     ANYTHING,
     CURSOR,
+    HASH,
+    LINES,
     NUMBER,
     REFERENCE,
     SHA,
@@ -39,9 +41,7 @@ OF_ITEMS: tuple[ErrorClass, ...] = (
     e.ItemNotPublished,
     e.ItemDeleted,
 )
-_HASH: Json = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
 _CITATION: Json = {"type": "string", "pattern": "^knowledge:.+@[0-9a-f]{40}#L[0-9]+-L[0-9]+$"}
-_LINES: Json = {"type": "array", "items": whole(1), "minItems": 2, "maxItems": 2}
 _TEXT_OR_TEXTS: Json = {"anyOf": [TEXT, listed(TEXT, 100), {"type": "null"}]}
 
 SCHEMAS: Json = {
@@ -98,7 +98,7 @@ SCHEMAS: Json = {
         {
             "citation": _CITATION,
             "section": TEXTS,
-            "lines": _LINES,
+            "lines": LINES,
             "score": NUMBER,
             "content": nullable(TEXT),
             "quote_hash": TEXT,
@@ -122,7 +122,7 @@ SCHEMAS: Json = {
             "space": TEXT,
             "locator": TEXT,
             "section": TEXTS,
-            "lines": _LINES,
+            "lines": LINES,
             "revision_number": whole(1),
             "published_at": TIME,
             "tags": TEXTS,
@@ -166,7 +166,7 @@ SCHEMAS: Json = {
             "status": ref("ItemStatus"),
             "content": TEXT,
             "content_format": {"const": "markdown"},
-            "content_hash": _HASH,
+            "content_hash": HASH,
             "locator": TEXT,
             "tags": TEXTS,
             "description": TEXT,
@@ -176,7 +176,7 @@ SCHEMAS: Json = {
             "source": {"description": "Of a file: where the item came from. Else null."},
             "provenance": ref("Provenance"),
         },
-        {"lines": _LINES, "excerpt": {"type": "string", "description": "The cited lines."}},
+        {"lines": LINES, "excerpt": {"type": "string", "description": "The cited lines."}},
     ),
     "Revision": closed(
         {
@@ -187,7 +187,7 @@ SCHEMAS: Json = {
             "status": ref("ItemStatus"),
             "is_current": TRUTH,
             "removed": {"type": "boolean", "description": "This commit took the item's file away."},
-            "content_hash": nullable(_HASH),
+            "content_hash": nullable(HASH),
             "provenance": ref("Provenance"),
         }
     ),

@@ -55,5 +55,7 @@ ANYTHING: Json = {"type": "object", "additionalProperties": True}
 TIME: Json = {"type": "string", "format": "date-time"}
 SHA: Json = {"type": "string", "pattern": "^[0-9a-f]{40}$"}
 REFERENCE: Json = {"type": "string", "pattern": "^knowledge:.+@[0-9a-f]{40}$"}
+HASH: Json = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
+LINES: Json = {"type": "array", "items": whole(1), "minItems": 2, "maxItems": 2}
 TEXTS = listed(TEXT)
 CURSOR = described(nullable(TEXT), "Asks for the next page; null at the end.")

@@ -97,6 +97,11 @@ def as_page(response: Response) -> Response:
     return response
 
 
+def gone_to(address: str) -> Response:
+    """On to another page: after a change to the one that shows what it led to, so that reloading repeats nothing."""
+    return Response(status=303, headers={"Location": address})
+
+
 def _enter() -> None:
     refuse_misplaced_token(dict(request.args.lists()), request.cookies)
     if request.method not in SAFE_METHODS:
@@ -110,7 +115,7 @@ def _require_visitor() -> Response | None:
         raise Unauthenticated("the session has ended; sign in again")
     asked = quote(request.path, safe="/~") + ("?" + request.query_string.decode("latin-1") if request.args else "")
     where = "/sign-in" + (f"?{urlencode({'next': asked})}" if asked != "/" else "")
-    return as_page(Response(status=303, headers={"Location": where}))
+    return as_page(gone_to(where))
 
 
 # Templates

@@ -8,14 +8,14 @@ from flask import Response, render_template, request
 
 from kbgit.access import Action, Principal, Scope, Target
 from kbgit.base import Admission, BaseKey, BaseStatus
-from kbgit.errors import InvalidRequest, KbgitError, SpaceNotFound
+from kbgit.errors import AlreadyExists, InvalidRequest, KbgitError, SpaceNotFound
 from kbgit.importing import BaseOptions
 from kbgit.item import ItemStatus
 from kbgit.library.rights import require, require_scope
 from kbgit.revision import Via
 from kbgit.rows import BaseRow
 from kbgit.web.incoming import base_key, runtime, space_key
-from kbgit.web.pages.access import page_blueprint, page_caller
+from kbgit.web.pages.access import gone_to, page_blueprint, page_caller
 from kbgit.web.pages.addresses import address_of_base, address_of_space
 
 bases = page_blueprint("bases")
@@ -78,23 +78,13 @@ def create_base(space: str) -> Response:
     try:
         made = BaseKey(key, given.get("slug", "").strip())
         runtime().bases.create(made, caller, _options(given))
-    except InvalidRequest as problem:
-        _require_administration(caller, key)  # whoever may not is told that, and not what is wrong with their form
-        return Response(
-            _new_base_form(key, given, problem), problem.http_status, content_type="text/html; charset=utf-8"
-        )
-    except KbgitError as problem:
-        if problem.code != "already_exists":
-            raise
+    except (InvalidRequest, AlreadyExists) as problem:
+        if isinstance(problem, InvalidRequest):
+            _require_administration(caller, key)  # whoever may not is told that, and not what is wrong with their form
         return Response(
             _new_base_form(key, given, problem), problem.http_status, content_type="text/html; charset=utf-8"
         )
     return gone_to(address_of_base(made, done="base-created"))
-
-
-def gone_to(address: str) -> Response:
-    """On to the page that shows what a change led to, so that reloading repeats nothing."""
-    return Response(status=303, headers={"Location": address})
 
 
 def _change_status(verb: str, key: str) -> Response:

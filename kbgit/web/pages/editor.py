@@ -25,10 +25,11 @@ from kbgit.rows import BaseRow
 from kbgit.web.answers import json_response
 from kbgit.web.fields import LONGEST_TEXT, json_object
 from kbgit.web.incoming import base_key, runtime
-from kbgit.web.markdown import Resolver, render, target_path
-from kbgit.web.pages.access import page_blueprint, page_caller
+from kbgit.web.markdown import render
+from kbgit.web.pages.access import gone_to, page_blueprint, page_caller
 from kbgit.web.pages.addresses import address_of_base, address_of_item
 from kbgit.web.pages.differences import Block, read_difference
+from kbgit.web.pages.items import resolver
 
 editor = page_blueprint("editor")
 
@@ -82,7 +83,7 @@ def create(space: str, slug: str) -> Response:
         made = runtime().writing.create_text(str(base.key), caller, sent.text, locator=_locator(sent.path), via=Via.WEB)
     except KbgitError as problem:
         return _refused(sent, problem)
-    return _gone_to(address_of_item(base.key, made.item_id, done="created"))
+    return gone_to(address_of_item(base.key, made.item_id, done="created"))
 
 
 @editor.get("/bases/<space>/<slug>/edit/<path:item_id>")
@@ -117,7 +118,7 @@ def save(space: str, slug: str, item_id: str) -> Response:
         return _stale(sent, stale, caller)
     except KbgitError as problem:
         return _refused(sent, problem)
-    return _gone_to(address_of_item(key, saved.item_id, done="changed"))
+    return gone_to(address_of_item(key, saved.item_id, done="changed"))
 
 
 @editor.post("/bases/<space>/<slug>/preview")
@@ -157,7 +158,7 @@ def _preview(base: BaseRow, text: str, item_id: str | None, locator: str, caller
     if document is not None:
         problems += _notes(document, item_id)
     return {
-        "html": str(render(content, resolve=_resolver(base, locator, caller))),
+        "html": str(render(content, resolve=resolver(base, locator, caller))),
         "problems": problems,
         "title": document.title or "" if document else "",
         "status": (document.status or base.settings.default_status).value if document else None,
@@ -191,19 +192,6 @@ def _body_of(text: str) -> str:
         return text[split_header(text)[1] :]
     except DocumentProblem:
         return text
-
-
-def _resolver(base: BaseRow, locator: str, caller: Principal) -> Resolver:
-    key = str(base.key)
-
-    def resolve(link: str) -> str | None:
-        path = target_path(locator, link)
-        for candidate in (path, f"{path}.md") if path else ():
-            if (found := runtime().library.item_at(key, candidate, caller)) is not None:
-                return address_of_item(key, found)
-        return None
-
-    return resolve
 
 
 # The form
@@ -325,7 +313,3 @@ def _page(form: Form, status: int = 200) -> Response:
         back=address_of_item(form.base.key, form.item_id) if form.item_id else address_of_base(form.base.key),
     )
     return Response(shown, status, content_type="text/html; charset=utf-8")
-
-
-def _gone_to(address: str) -> Response:
-    return Response(status=303, headers={"Location": address})

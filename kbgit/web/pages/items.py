@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from flask import Response, render_template, request
@@ -14,9 +16,10 @@ from kbgit.frontmatter import Value
 from kbgit.item import ItemStatus, first_heading
 from kbgit.library import ItemView
 from kbgit.revision import Via
+from kbgit.rows import BaseRow
 from kbgit.web.incoming import base_key, runtime
 from kbgit.web.markdown import Resolver, render, target_path
-from kbgit.web.pages.access import page_blueprint, page_caller
+from kbgit.web.pages.access import gone_to, page_blueprint, page_caller
 from kbgit.web.pages.addresses import address_of_base, address_of_item
 from kbgit.web.pages.differences import read_difference
 
@@ -57,7 +60,9 @@ def show_item(space: str, slug: str, item_id: str) -> str:
         is_pinned=shown.is_pinned,
         is_source=is_source,
         repeats_title=lines is None and first_heading(view.content) == view.title,
-        body=None if is_source else render(view.content, resolve=_resolver(view, caller), cited=lines),
+        body=None
+        if is_source
+        else render(view.content, resolve=resolver(view.base, view.locator, caller), cited=lines),
         source_lines=view.content.removesuffix("\n").split("\n") if is_source else [],
         lines=lines,
         citation=cited,
@@ -115,7 +120,7 @@ def change_state(space: str, slug: str, item_id: str) -> Response:
         if not expected:
             raise InvalidRequest(f"send `to` ({', '.join(CHANGES)}) and `expected_revision`", {"field": "to"}) from None
         return stale_page(key, item_id, stale)
-    return Response(status=303, headers={"Location": address_of_item(key, written.item_id, done=word)})
+    return gone_to(address_of_item(key, written.item_id, done=word))
 
 
 @items.post("/bases/<space>/<slug>/delete/<path:item_id>")
@@ -130,7 +135,7 @@ def delete_item(space: str, slug: str, item_id: str) -> Response:
         if not is_meant:
             raise InvalidRequest("tick the box that says that you mean to delete it", {"field": "confirmed"}) from None
         return stale_page(key, item_id, stale)
-    return Response(status=303, headers={"Location": address_of_base(key, done="deleted")})
+    return gone_to(address_of_base(key, done="deleted"))
 
 
 def stale_page(key: str, item_id: str, stale: StaleRevision) -> Response:
@@ -178,15 +183,23 @@ def _lines(text: str, view: ItemView) -> tuple[int, int] | None:
     return (start, min(end, last)) if start <= min(end, last) else None
 
 
-def _resolver(view: ItemView, caller: Principal) -> Resolver:
-    """Links between the files of a base lead to the pages of its items, as far as the caller may see them."""
-    key = str(view.base.key)
+def resolver(base: BaseRow, locator: str, caller: Principal) -> Resolver:
+    """Links between the files of a base lead to the pages of its items, as far as the caller may see them.
 
+    `locator` is that of the item with the links. What the caller may see is asked once for all links (where there are any),
+    and a link that comes again is not looked up again.
+    """
+    key = str(base.key)
+
+    @cache
+    def finder() -> Callable[[str], str | None]:
+        return runtime().library.item_finder(key, caller)
+
+    @cache
     def resolve(link: str) -> str | None:
-        path = target_path(view.locator, link)
+        path = target_path(locator, link)
         for candidate in (path, f"{path}.md") if path else ():
-            found = runtime().library.item_at(key, candidate, caller)
-            if found is not None:
+            if (found := finder()(candidate)) is not None:
                 return address_of_item(key, found)
         return None
 

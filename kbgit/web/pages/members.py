@@ -9,7 +9,7 @@ from flask import Response, render_template, request
 from kbgit.access import HOME, PERSONAL, Action, Principal, Role, Target, decide
 from kbgit.errors import Conflict, Forbidden, InvalidRequest, KbgitError, NotFound, SpaceNotFound
 from kbgit.web.incoming import runtime, space_key
-from kbgit.web.pages.access import ACCOUNT_LINKS, page_blueprint, page_caller
+from kbgit.web.pages.access import ACCOUNT_LINKS, gone_to, page_blueprint, page_caller
 from kbgit.web.pages.addresses import space_word
 
 members = page_blueprint("members")
@@ -85,10 +85,7 @@ def _changed(key: str, change: Callable[[], None]) -> Response:
         return _page(key, problem)
     # Whoever left, or took their own rights away, may not see the page any more.
     is_seen = any(view.key == key for view in runtime().people.spaces(_again(caller)))
-    return Response(
-        status=303,
-        headers={"Location": f"/spaces/{space_word(key)}/members?done=changed" if is_seen else "/spaces?done=changed"},
-    )
+    return gone_to(f"/spaces/{space_word(key)}/members?done=changed" if is_seen else "/spaces?done=changed")
 
 
 def _again(caller: Principal) -> Principal:

@@ -7,7 +7,7 @@ from flask import Response, render_template, request
 from kbgit.errors import KbgitError, Unauthenticated
 from kbgit.web.asgi import note_refusal
 from kbgit.web.incoming import runtime, visit
-from kbgit.web.pages.access import open_blueprint, page_visitor
+from kbgit.web.pages.access import gone_to, open_blueprint, page_visitor
 from kbgit.web.pages.addresses import local_path
 from kbgit.web.session_cookie import cookie_name, remove_cookie, set_cookie
 
@@ -19,7 +19,7 @@ def show_sign_in() -> Response:
     """The form; whoever is signed in already goes on."""
     following = local_path(request.args.get("next", "/"))
     if page_visitor() is not None:
-        return _gone_to(following)
+        return gone_to(following)
     return _form(following)
 
 
@@ -35,7 +35,7 @@ def sign_in() -> Response:
     assert caller.token_id is not None
     visit().user = caller.user
     _end()
-    response = _gone_to(following)
+    response = gone_to(following)
     set_cookie(response, runtime().home.settings, runtime().sessions.begin(caller.token_id))
     return response
 
@@ -44,7 +44,7 @@ def sign_in() -> Response:
 def sign_out() -> Response:
     """End the session, here and in the browser."""
     _end()
-    response = _gone_to("/sign-in")
+    response = gone_to("/sign-in")
     remove_cookie(response, runtime().home.settings)
     return response
 
@@ -58,7 +58,3 @@ def _end() -> None:
 def _form(following: str, refusal: KbgitError | None = None) -> Response:
     shown = render_template("sign_in.html", following=following, problem=refusal)
     return Response(shown, refusal.http_status if refusal else 200, content_type="text/html; charset=utf-8")
-
-
-def _gone_to(address: str) -> Response:
-    return Response(status=303, headers={"Location": address})

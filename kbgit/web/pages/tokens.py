@@ -11,7 +11,7 @@ from kbgit.accounts import Token
 from kbgit.errors import Conflict, InvalidName, InvalidRequest, KbgitError
 from kbgit.library import BaseView
 from kbgit.web.incoming import runtime
-from kbgit.web.pages.access import ACCOUNT_LINKS, page_blueprint, page_caller
+from kbgit.web.pages.access import ACCOUNT_LINKS, gone_to, page_blueprint, page_caller
 
 tokens = page_blueprint("tokens")
 ACCOUNT_LINKS.append(("Your tokens", "/tokens"))
@@ -63,7 +63,7 @@ def revoke_token() -> Response:
     if token_id not in own:
         raise InvalidRequest("field `token` is none of your tokens", {"field": "token"})
     runtime().people.revoke_token(caller, token_id)
-    return Response(status=303, headers={"Location": "/tokens?done=changed"})
+    return gone_to("/tokens?done=changed")
 
 
 def _name() -> str:

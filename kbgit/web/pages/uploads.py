@@ -9,7 +9,7 @@ from kbgit.documents.row import DocumentRow
 from kbgit.errors import Conflict, InvalidRequest, KbgitError, NotFound
 from kbgit.item import ItemStatus
 from kbgit.web.incoming import base_key, runtime
-from kbgit.web.pages.access import page_blueprint, page_caller
+from kbgit.web.pages.access import gone_to, page_blueprint, page_caller
 from kbgit.web.pages.addresses import address_of_base
 
 uploads = page_blueprint("uploads")
@@ -81,7 +81,7 @@ def change_document(space: str, slug: str, document_id: str) -> Response:
         change(document_id, caller)
     except Conflict as problem:  # it went on meanwhile, which the page then shows
         return _documents(key, problem)
-    return Response(status=303, headers={"Location": address_of_base(key, "documents")})
+    return gone_to(address_of_base(key, "documents"))
 
 
 def _documents(key: str, problem: KbgitError | None) -> Response:

@@ -206,7 +206,7 @@ function sendDocument(row, file) {
       row.say(`${size(event.loaded)} of ${size(event.total)} sent`);
     });
     request.addEventListener("load", () => {
-      if (request.status === 202) show(row, request.response.document ?? request.response);
+      if (request.status === 202) show(row, request.response);
       else failed(row, request.response?.error ?? { message: `The server answered ${request.status}` }, again);
       resolve();
     });
