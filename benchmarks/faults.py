@@ -1,6 +1,6 @@
 """SIGKILL in every step, many times, and damage to every derived file: what is lost, and what differs from a rebuild.
 
-    python -m benchmarks.faults [--kills 500] [--seed 1] [--no-damage]
+    python -m benchmarks.faults [--kills 500] [--seed 1] [--step NAME ...] [--no-damage]
 
 After each kill the server is started again, and when it has caught up every acknowledged push must be in the published
 branch, its pusher known; the catalogue and the answers of every mode must equal those of a home rebuilt from Git; and
@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,8 +39,8 @@ class Row:
     said: list[str] = field(default_factory=list)
 
 
-def killed(kills: int, seed: int, nursery: Nursery, scratch: Path) -> tuple[dict[str, Row], int]:
-    """Row by step, and how many writes were acknowledged."""
+def killed(kills: int, seed: int, steps: Sequence[str], nursery: Nursery, scratch: Path) -> tuple[dict[str, Row], int]:
+    """Row by step, of `steps` in turn, and how many writes were acknowledged."""
     chance = random.Random(seed)
     rows: defaultdict[str, Row] = defaultdict(Row)
     acknowledged, lines = 0, dict[str, int]()
@@ -52,7 +53,7 @@ def killed(kills: int, seed: int, nursery: Nursery, scratch: Path) -> tuple[dict
             site = Site(scratch / f"home-{number}", nursery)
             killer = Kills(site, chance, lines)
         assert site is not None
-        step = STEPS[number % len(STEPS)]
+        step = steps[number % len(steps)]
         row = rows[step]
         started, missed = time.perf_counter(), killer.missed
         try:
@@ -106,11 +107,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--step", nargs="+", choices=STEPS, help="only these, in turn")
     parser.add_argument("--no-damage", action="store_true")
     arguments = parser.parse_args()
     nursery = Nursery()
     with tempfile.TemporaryDirectory() as scratch:
-        rows, acknowledged = killed(arguments.kills, arguments.seed, nursery, Path(scratch))
+        rows, acknowledged = killed(arguments.kills, arguments.seed, arguments.step or STEPS, nursery, Path(scratch))
         print("| step | kills | after the step | lost | differences | seconds |\n|---|---|---|---|---|---|")
         for step in STEPS:
             if row := rows.get(step):

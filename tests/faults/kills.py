@@ -21,6 +21,8 @@ GIT_STEPS = ("git: receive-pack", "git: unpack-objects", "git: http-backend")
 STEPS = (*LINE_STEPS, *GIT_STEPS, "the branch moves", "kept hooks", "index apart", "any moment", "gc")
 _END_SECONDS = 20.0
 _PUSH_SECONDS = 20.0
+_APART_BEGINS = 0.2  # seconds from the start of a push until its index is written, about
+_APART_TAKES = 0.4
 
 
 @dataclass
@@ -171,24 +173,37 @@ class Kills:
                 os.kill(keeper, signal.SIGKILL)
 
     def _in_the_process_apart(self, share: float) -> bool:
-        """The process that writes the index, by itself or with everything, while it writes or soon after."""
+        """The process that writes the index, by itself or with everything, between a push and its vectors."""
         site = self.site
         site.stop()
         assert site.start(apart=True), site.log()
         site.push()
         site.settle()  # now it has been started
-        site.push()
-        time.sleep(share * 0.3)
-        fell = not site.is_fresh()
-        if self.chance.random() < 0.5:
-            site.kill_everything()
-            return fell
-        writer = _process_named(site.path, "kbgit.index.apart_process")
+        fallen = threading.Event()
+        with_everything = self.chance.random() < 0.5
+
+        def kill() -> None:
+            fallen.set()
+            if with_everything:
+                site.kill_everything()
+            else:
+                self._kill_the_process_apart()
+
+        def push_and_wait() -> None:
+            site.push()
+            while site.is_alive() and not site.is_fresh():
+                pass
+
+        self._after(_APART_BEGINS + share * _APART_TAKES, push_and_wait, kill)
+        if site.is_alive():
+            site.push()
+            site.settle()  # the server goes on with another
+        return fallen.is_set()
+
+    def _kill_the_process_apart(self) -> None:
+        writer = _process_named(self.site.path, "kbgit.index.apart_process")
         assert writer is not None
         os.kill(writer, signal.SIGKILL)
-        site.push()
-        site.settle()  # the server goes on with another
-        return fell
 
     def _gc(self) -> None:
         self.site.git("gc", "--quiet", "--prune=now")
