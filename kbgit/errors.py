@@ -34,8 +34,10 @@
     ├── GitFailure                git_failure            500  Git said no, or said something unreadable
     ├── HistoryRewritten          history_rewritten      500  a published branch was moved behind kbgit's back
     ├── IndexFailure              index_failure          500  a derived store failed
-    │   └── IndexDamaged          index_damaged          500  it must be rebuilt, and will be
+    │   ├── IndexDamaged          index_damaged          500  it must be rebuilt, and will be
+    │   └── WriterEnded           writer_ended           500  the process that writes it ended; another is asked
     └── EmbeddingFailure          embedding_failure      503  the embedder cannot be used; lexical search still can
+        └── EmbedderUnavailable   embedder_unavailable   503  whatever the text had been
 
 `code` is stable: programs may match on it. `message` is for people and names the way out where there is one.
 """
@@ -292,8 +294,20 @@ class IndexDamaged(IndexFailure):
     code = "index_damaged"
 
 
+class WriterEnded(IndexFailure):
+    """The process that writes the index ended before it was done; what was there is whole, and another is started."""
+
+    code = "writer_ended"
+
+
 class EmbeddingFailure(KbgitError):
     """The embedder cannot be used now; lexical search still can."""
 
     code = "embedding_failure"
     http_status = 503
+
+
+class EmbedderUnavailable(EmbeddingFailure):
+    """Whatever the text had been: nobody answers, or nobody who would do it for us now."""
+
+    code = "embedder_unavailable"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kbgit.embedding.contract import Embedder, EmbedderUnavailable, Vectors
-from kbgit.errors import EmbeddingFailure
+from kbgit.embedding.contract import Embedder, Vectors
+from kbgit.errors import EmbedderUnavailable, EmbeddingFailure
 
 
 def embed_batch(embedder: Embedder, texts: Mapping[str, str]) -> tuple[dict[str, Vectors], dict[str, EmbeddingFailure]]:

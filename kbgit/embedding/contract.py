@@ -8,13 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kbgit.errors import EmbeddingFailure
-
 Vectors = npt.NDArray[np.float32]
-
-
-class EmbedderUnavailable(EmbeddingFailure):
-    """Whatever the text had been: nobody answers, or nobody who would do it for us now."""
 
 
 class Embedder(Protocol):

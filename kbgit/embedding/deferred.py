@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from kbgit.embedding.contract import Embedder, EmbedderUnavailable, Vectors
+from kbgit.embedding.contract import Embedder, Vectors
+from kbgit.errors import EmbedderUnavailable
 
 
 class DeferredEmbedder:

@@ -16,11 +16,11 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as onnxruntime_state
 from tokenizers import Tokenizer
 
-from kbgit.embedding.contract import EmbedderUnavailable, Vectors
+from kbgit.embedding.contract import Vectors
 from kbgit.embedding.model_directory import ModelSettings, read_model_directory
 from kbgit.embedding.text import readable, unit_rows
 from kbgit.embedding.word_table import WordTable
-from kbgit.errors import EmbeddingFailure
+from kbgit.errors import EmbedderUnavailable, EmbeddingFailure
 
 _ONNXRUNTIME_ERRORS = tuple(
     error for error in vars(onnxruntime_state).values() if isinstance(error, type) and issubclass(error, Exception)

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from kbgit.embedding.contract import EmbedderUnavailable, Vectors
+from kbgit.embedding.contract import Vectors
 from kbgit.embedding.text import readable, unit_rows
-from kbgit.errors import EmbeddingFailure, InvalidSetting
+from kbgit.errors import EmbedderUnavailable, EmbeddingFailure, InvalidSetting
 
 BATCH = 64
 """Texts in a request."""

@@ -25,11 +25,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from kbgit.errors import IndexDamaged, IndexFailure
+from kbgit.errors import IndexDamaged, IndexFailure, WriterEnded
 from kbgit.index.apart_process import CONVERSE
 from kbgit.index.channel import Channel
 from kbgit.index.contract import Floats, IndexedPassage
-from kbgit.index.writer import Failed, VectorFiles, WriterEnded
+from kbgit.index.writer import Failed, VectorFiles
 
 log = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from whoosh.index import TOC
 from whoosh.matching import Matcher
 from whoosh.reading import SegmentReader, TermNotFound
 
-from kbgit.errors import IndexDamaged, IndexFailure
+from kbgit.errors import IndexDamaged, IndexFailure, WriterEnded
 from kbgit.index.contract import IndexedPassage, item_number
 from kbgit.index.lexical_files import (
     DAMAGE,
@@ -47,7 +47,7 @@ from kbgit.index.lexical_files import (
 )
 from kbgit.index.postings import EMPTY, ROW_SHIFT, Places, Postings
 from kbgit.index.stamp import Stamp
-from kbgit.index.writer import HERE, Writer, WriterEnded
+from kbgit.index.writer import HERE, Writer
 
 _OPEN_ATTEMPTS = 10
 _NO_PLACES: Places = np.empty(0, np.int64)

@@ -7,14 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from kbgit.errors import IndexFailure
 from kbgit.index.chroma import Collection
 from kbgit.index.contract import Floats, IndexedPassage
 from kbgit.index.lexical_files import write_state
-
-
-class WriterEnded(IndexFailure):
-    """The writer ended before it was done. The state before is whole; the next request starts another writer."""
 
 
 @dataclass(frozen=True, slots=True)

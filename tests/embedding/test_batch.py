@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from kbgit.embedding.batch import embed_batch
-from kbgit.embedding.contract import EmbedderUnavailable, Vectors
+from kbgit.embedding.contract import Vectors
 from kbgit.embedding.hashing import HashingEmbedder
-from kbgit.errors import EmbeddingFailure
+from kbgit.errors import EmbedderUnavailable, EmbeddingFailure
 
 TEXTS = {str(number): f"text {number}" for number in range(5)}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kbgit.embedding.contract import Embedder, EmbedderUnavailable
+from kbgit.embedding.contract import Embedder
 from kbgit.embedding.deferred import DeferredEmbedder
 from kbgit.embedding.hashing import HashingEmbedder
-from kbgit.errors import EmbeddingFailure
+from kbgit.errors import EmbedderUnavailable, EmbeddingFailure
 
 
 def test_it_is_opened_once_by_the_first_question_and_never_after_it_was_closed() -> None:

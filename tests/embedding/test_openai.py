@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from kbgit.embedding import openai
-from kbgit.embedding.contract import EmbedderUnavailable
 from kbgit.embedding.factory import open_embedder
 from kbgit.embedding.hashing import HashingEmbedder
 from kbgit.embedding.openai import BATCH, PASSAGE_ATTEMPTS, OpenAIEmbedder
-from kbgit.errors import EmbeddingFailure, InvalidSetting
+from kbgit.errors import EmbedderUnavailable, EmbeddingFailure, InvalidSetting
 
 
 class Endpoint(Protocol):

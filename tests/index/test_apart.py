@@ -18,14 +18,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kbgit.errors import IndexDamaged, IndexFailure
+from kbgit.errors import IndexDamaged, IndexFailure, WriterEnded
 from kbgit.index.apart import Apart
 from kbgit.index.contract import IndexedPassage, IndexUpdate
 from kbgit.index.embedded import EmbeddedIndex
 from kbgit.index.lexical import LexicalIndex
 from kbgit.index.lexical_files import exclusive
 from kbgit.index.vectors import VectorStore
-from kbgit.index.writer import WriterEnded
 from tests.web.serving import until
 
 BASE = "personal:ada/notes"
