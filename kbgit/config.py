@@ -13,6 +13,8 @@ from kbgit.errors import InvalidSetting
 
 FILE_NAME = "kbgit.yaml"
 ENVIRONMENT_PREFIX = "KBGIT_"
+INHERITED = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "TZ")
+"""What a program that a server starts is given of its environment: nothing that it was told in confidence."""
 SettingValue = str | int | float | bool
 _T = TypeVar("_T")
 

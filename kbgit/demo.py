@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kbgit.home import SERVER_FILE
 from kbgit.store.git import clean_environment
 
 BASES = ("engineering-runbooks", "product-specifications", "handbook")
@@ -188,7 +189,7 @@ class Demonstration:
         if self._server.poll() is not None:
             raise SystemExit(f"the server ended:\n{(self._scratch / 'server.log').read_text()[-4000:]}")
         try:
-            self._url = json.loads((self.home / "server.json").read_text())["url"]
+            self._url = json.loads((self.home / SERVER_FILE).read_text())["url"]
             with urllib.request.urlopen(f"{self._url}/healthz", timeout=5) as answer:
                 return bool(answer.status == 200)
         except (OSError, ValueError, KeyError):

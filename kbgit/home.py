@@ -31,6 +31,8 @@ from kbgit.store import Git, Repository
 SERVER_HOOKS = ("pre-receive", "post-receive")
 _HOOK_FILES = (*SERVER_HOOKS, "ask")  # what the hooks run is as much a part of the gate as they are
 HOOK_SOCKET = "hooks.sock"
+SERVER_FILE = "server.json"
+"""Where a running server says how it is reached, and which process it is."""
 _REPOSITORY_SETTINGS = {
     "receive.fsckObjects": "true",
     "receive.fsck.badFilemode": "error",  # set-uid and such, which Git itself would overlook from then on

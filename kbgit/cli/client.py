@@ -17,9 +17,8 @@ from kbgit.cli.http_client import HttpClient, Json, opener
 from kbgit.cli.lazy import load
 from kbgit.cli.session import Session
 from kbgit.errors import HomeLocked, HomeProblem
-from kbgit.home import Home
+from kbgit.home import SERVER_FILE, Home
 
-SERVER_FILE = "server.json"
 _HEALTH_SECONDS = 10.0  # a server that is this late is taken for none
 _LOCK_SECONDS = 10.0
 _LOCK_POLL_SECONDS = 0.1

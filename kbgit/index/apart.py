@@ -25,6 +25,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from kbgit.config import INHERITED
 from kbgit.errors import IndexDamaged, IndexFailure, WriterEnded
 from kbgit.index.apart_process import CONVERSE
 from kbgit.index.channel import Channel
@@ -33,7 +34,6 @@ from kbgit.index.writer import Failed, VectorFiles
 
 log = logging.getLogger(__name__)
 
-_INHERITED = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "TZ")
 _STOP_SECONDS = 5.0
 
 
@@ -46,7 +46,7 @@ class Apart:
         `holding` are descriptors that it keeps open as long as it lives.
         """
         self._directory = directory
-        self._environment = {name: environment[name] for name in _INHERITED if name in environment}
+        self._environment = {name: environment[name] for name in INHERITED if name in environment}
         self._holding = tuple(holding)
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None

@@ -12,7 +12,7 @@ from pathlib import Path
 from kbgit.access import PERSONAL, Role, Scope
 from kbgit.base import BaseKey
 from kbgit.errors import HomeProblem
-from kbgit.home import Home
+from kbgit.home import SERVER_FILE, Home
 from kbgit.index.embedded import directory_name
 from kbgit.memory.files import ProjectFiles, projects_in, spaces_in
 from kbgit.rebuilding import SCRATCH
@@ -23,8 +23,8 @@ from kbgit.upkeep.reading import damage_of, read_only
 ACCOUNTS = "accounts.sqlite"
 DOCUMENTS = "documents"
 QUEUE = f"{DOCUMENTS}/queue.sqlite"
-_PRIVATE = ("owner-token", "server.json", "sessions.sqlite", "index", "memory", DOCUMENTS, "orders")
-_LEFTOVERS = (f"{SCRATCH}*", ".server.json.*", "orders/.*", "orders/*.done", "index/dropped-*")
+_PRIVATE = ("owner-token", SERVER_FILE, "sessions.sqlite", "index", "memory", DOCUMENTS, "orders")
+_LEFTOVERS = (f"{SCRATCH}*", f".{SERVER_FILE}.*", "orders/.*", "orders/*.done", "index/dropped-*")
 
 
 def check_stores(
@@ -129,8 +129,8 @@ def check_leftovers(
     home: Home, keys: Collection[BaseKey], known: Collection[str] | None, *, is_served: bool
 ) -> Iterator[Finding]:
     """What crashes left behind. While a server runs, only what cannot be of its present doing."""
-    if (home.path / "server.json").exists() and not is_served:
-        yield Finding("server_file_stale", "no server answers where it says", "server.json")
+    if (home.path / SERVER_FILE).exists() and not is_served:
+        yield Finding("server_file_stale", "no server answers where it says", SERVER_FILE)
     if is_served:
         return
     for pattern in _LEFTOVERS:

@@ -21,7 +21,7 @@ from urllib.parse import parse_qs
 
 from kbgit.access import Action, Principal, Target, decide
 from kbgit.base import BaseKey
-from kbgit.config import ENVIRONMENT_PREFIX, TABLE, Settings
+from kbgit.config import ENVIRONMENT_PREFIX, INHERITED, TABLE, Settings
 from kbgit.errors import BaseNotFound, Forbidden, InvalidName, KbgitError, NotFound, Unauthenticated
 from kbgit.home import Home
 from kbgit.hook import RIGHTS, USER, VIA
@@ -46,8 +46,6 @@ _FETCH_REQUEST_BYTES = 10 * _MEGABYTE  # what a client may say of its refs; Git'
 _PUSH_COMMANDS_BYTES = _MEGABYTE  # beside the pack, to which push_max_mb applies
 _NICENESS = 5  # pushes and clones yield to searches
 _LONGEST_SECONDS = 3600.0  # a whole exchange, however lively
-# All that a child inherits: nothing that the server was told in confidence.
-_INHERITED = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "TZ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,7 @@ class GitHttp:
         self._accounts = accounts
         self._notice_push = notice_push
         self._environment = clean_environment(
-            {name: environment[name] for name in _INHERITED if name in environment} | _as_environment(home.settings)
+            {name: environment[name] for name in INHERITED if name in environment} | _as_environment(home.settings)
         )
         self._backend = _http_backend(home.repositories, self._environment)
         self._most_at_once = most_at_once

@@ -9,12 +9,11 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from kbgit.config import ENVIRONMENT_PREFIX, TABLE
+from kbgit.config import ENVIRONMENT_PREFIX, INHERITED, TABLE
 from kbgit.home import Home
 
 log = logging.getLogger("kbgit.hooks")
 
-_INHERITED = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "TZ")
 _STOP_SECONDS = 5.0
 _PAUSE_SECONDS = 1.0
 
@@ -29,7 +28,7 @@ def kept_hooks(home: Home, environment: Mapping[str, str]) -> Iterator[None]:
     if not home.settings.keep_hooks:
         yield
         return
-    passed = (*_INHERITED, *(ENVIRONMENT_PREFIX + row.name.upper() for row in TABLE))
+    passed = (*INHERITED, *(ENVIRONMENT_PREFIX + row.name.upper() for row in TABLE))
     command = [sys.executable, "-I", "-m", "kbgit.hook_keeper", str(home.path.resolve())]
     keeper = _Keeper(command, {name: environment[name] for name in passed if name in environment})
     watching = threading.Thread(target=keeper.keep, name="kbgit-hooks", daemon=True)

@@ -18,6 +18,7 @@ import uvicorn
 from kbgit.assemble import Runtime
 from kbgit.config import Settings
 from kbgit.errors import HomeProblem
+from kbgit.home import SERVER_FILE
 from kbgit.web.app import create_app
 from kbgit.web.asgi import Application, Receive, Scope, Send
 from kbgit.web.bodies import Bodies
@@ -36,7 +37,6 @@ from kbgit.web.wsgi import Threads
 
 log = logging.getLogger("kbgit.web")
 
-SERVER_FILE = "server.json"
 # A search that waits for a commit holds its thread, so there are more of them than processors could use.
 _THREADS = 32
 _KEEP_ALIVE_SECONDS = 75

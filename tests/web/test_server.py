@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from kbgit.config import Settings
-from kbgit.home import Home
-from kbgit.web.server import SERVER_FILE, local_url
+from kbgit.home import SERVER_FILE, Home
+from kbgit.web.server import local_url
 from tests.web.serving import Answer, Client, People, until
 
 _PROGRAM = """
