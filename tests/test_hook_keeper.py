@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from kbgit.base import BaseKey
 from kbgit.errors import HomeProblem
 from kbgit.home import HOOK_SOCKET, Home
 from kbgit.hook_keeper import _short_name
+from kbgit.publish import OUTBOX, base_lock, is_under_way
 from kbgit.store import Repository
 from kbgit.store.git import clean_environment
 from tests.web.serving import until
@@ -151,3 +153,24 @@ def test_the_script_that_asks_is_part_of_the_gate(home: Home) -> None:
         home.check_hooks()
     home.install_hooks()
     home.check_hooks()
+
+
+@pytest.mark.parametrize("is_kept", [False, True], ids=["alone", "kept"])
+def test_a_push_is_under_way_until_the_git_that_its_pusher_waits_for_has_ended(
+    home: Home, writer: Writer, base_repository: Repository, is_kept: bool
+) -> None:
+    writer.commit({"a.md": text()})
+    assert writer.push().ok
+    head = writer.commit({"b.md": text("Later")})
+    with keeper(home) if is_kept else nullcontext():
+        with base_lock(base_repository):  # so that post-receive has to wait
+            pushing = threading.Thread(target=writer.push)
+            pushing.start()
+            until(lambda: base_repository.head() == head, 30)
+            assert is_under_way(base_repository, head)
+            record = json.loads((base_repository.path / OUTBOX / head).read_text())
+            named = Path(f"/proc/{record['teller'].partition(' ')[0]}/cmdline").read_bytes()
+            assert b"receive-pack" in named
+        pushing.join(30)
+    assert not pushing.is_alive()
+    assert not is_under_way(base_repository, head)
