@@ -46,6 +46,18 @@ def key(number: int) -> str:
     return hashlib.sha256(str(number).encode()).hexdigest()
 
 
+def whole_index(directory: Path, writer: Apart) -> EmbeddedIndex:
+    return EmbeddedIndex(
+        directory / "index",
+        fingerprint="random/1",
+        dimension=DIMENSION,
+        cache=None,
+        vector_memory_bytes=1 << 20,
+        postings_memory_bytes=1 << 20,
+        writer=writer,
+    )
+
+
 @pytest.fixture
 def apart(tmp_path: Path) -> Iterator[Apart]:
     writer = Apart(tmp_path, os.environ)
@@ -195,15 +207,7 @@ def test_searches_answer_while_it_stands_still(apart: Apart, tmp_path: Path) -> 
 
 def test_a_whole_index_gets_over_a_death_at_any_time(tmp_path: Path) -> None:
     writer = Apart(tmp_path, os.environ)
-    index = EmbeddedIndex(
-        tmp_path / "index",
-        fingerprint="random/1",
-        dimension=DIMENSION,
-        cache=None,
-        vector_memory_bytes=1 << 20,
-        postings_memory_bytes=1 << 20,
-        writer=writer,
-    )
+    index = whole_index(tmp_path, writer)
     try:
         for number in range(6):
             index.update(BASE, IndexUpdate(HEAD, frozenset(), [passage(f"item-{number}", f"text {number}")]))
@@ -220,19 +224,8 @@ def test_a_whole_index_gets_over_a_death_at_any_time(tmp_path: Path) -> None:
 
 
 def test_an_index_is_closed_although_its_writer_died_amid_vectors(tmp_path: Path) -> None:
-    def opened(writer: Apart) -> EmbeddedIndex:
-        return EmbeddedIndex(
-            tmp_path / "index",
-            fingerprint="random/1",
-            dimension=DIMENSION,
-            cache=None,
-            vector_memory_bytes=1 << 20,
-            postings_memory_bytes=1 << 20,
-            writer=writer,
-        )
-
     writer = Apart(tmp_path, os.environ)
-    index = opened(writer)
+    index = whole_index(tmp_path, writer)
     index.update(BASE, IndexUpdate(HEAD, frozenset(), [passage("one", "alpha"), passage("two", "beta")]))
     some = next(iter(index.pending_vectors(BASE, 100).texts))
     index.add_vectors(BASE, {some: unit(1)})  # not all of them, so nothing is settled
@@ -241,7 +234,7 @@ def test_an_index_is_closed_although_its_writer_died_amid_vectors(tmp_path: Path
     kill(writer)
     index.close()
     assert writer.pid is None
-    again = opened(Apart(tmp_path, os.environ))
+    again = whole_index(tmp_path, Apart(tmp_path, os.environ))
     assert (again.state(BASE).items, again.state(BASE).vectors) == (2, 0)
     again.close()
 
