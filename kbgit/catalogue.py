@@ -32,7 +32,8 @@ from kbgit.rows import (
 )
 from kbgit.sqlite import Database
 
-VERSION = 1
+VERSION = 2
+"""Raised when the tables change, or what is derived into them: a catalogue of another version is derived anew."""
 _SCHEMA = """
 CREATE TABLE bases (
     key TEXT PRIMARY KEY, space TEXT NOT NULL, slug TEXT NOT NULL, name TEXT NOT NULL, description TEXT NOT NULL,

@@ -6,6 +6,7 @@ import logging
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -16,6 +17,7 @@ log = logging.getLogger("kbgit.hooks")
 
 _STOP_SECONDS = 5.0
 _PAUSE_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 60.0
 
 
 @contextmanager
@@ -42,7 +44,8 @@ def kept_hooks(home: Home, environment: Mapping[str, str]) -> Iterator[None]:
 
 
 class _Keeper:
-    """The process, started again whenever it ends before it should: after a pause, as it might end at once each time."""
+    """The process, started again whenever it ends before it should: after a pause, longer each time that
+    it ends at once."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self._command = command
@@ -63,15 +66,21 @@ class _Keeper:
 
     def keep(self) -> None:
         """See to it that there is one, until `stop`."""
+        pause = _PAUSE_SECONDS
         while True:
+            began = time.monotonic()
             if self._process is not None:
                 code = self._process.wait()
+                assert self._process.stdin is not None
+                self._process.stdin.close()
                 if not self._stopping.is_set():
                     log.warning(
                         "the process that answers hooks ended with %s; hooks work by themselves until the next", code
                     )
-            if self._stopping.wait(_PAUSE_SECONDS):
+            pause = _PAUSE_SECONDS if time.monotonic() - began > _LONGEST_PAUSE_SECONDS else pause
+            if self._stopping.wait(pause):
                 return
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
             self.start()
 
     def stop(self) -> None:
