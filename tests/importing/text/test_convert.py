@@ -84,7 +84,8 @@ def test_fences_inside_never_close_the_outer_one(inside: str) -> None:
 @settings(max_examples=300, deadline=None)
 @given(
     st.sampled_from(sorted(FENCED)),
-    st.text(max_size=60) | st.lists(st.sampled_from(["`", "~", "```", "~~~", "\n", " ", "\t", "x", "\r"])).map("".join),
+    st.text(st.characters(exclude_characters="\0"), max_size=60)
+    | st.lists(st.sampled_from(["`", "~", "```", "~~~", "\n", " ", "\t", "x", "\r"])).map("".join),
 )
 def test_the_code_block_holds_exactly_the_text(suffix: str, text: str) -> None:
     with suppress(UnsupportedFile):
@@ -93,6 +94,17 @@ def test_the_code_block_holds_exactly_the_text(suffix: str, text: str) -> None:
         ended = wanted if wanted.endswith("\n") or not wanted else wanted + "\n"
         assert fences(markdown) == [(FENCED[suffix], ended)]
         assert [token.type for token in PARSER.parse(markdown)] == ["fence"]
+
+
+@given(st.text(max_size=20), st.text(max_size=20))
+def test_what_has_a_zero_byte_is_no_utf_8_but_wide_or_no_text(before: str, after: str) -> None:
+    with suppress(UnsupportedFile):
+        notes = convert("x.js", f"{before}\0{after}".encode("utf-8", "replace")).notes
+        assert [
+            note
+            for note in notes
+            if note.startswith(("converted to UTF-8 from UTF-16", "converted to UTF-8 from UTF-32"))
+        ]
 
 
 # --- plain text
