@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kbgit.analysis import LONGEST_TOKEN, Kind, analyse, chunks, chunks_at, exact, extents, fold, prepare
+from tests.growth import grows_too_fast, repeated
 
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=300)
 SIGNS = st.text(alphabet="aÀß漢한_-.@#+/:'~$%&\\ \"[](){}*`0A\u0301\u200b\ud800", max_size=120)
@@ -172,16 +171,6 @@ def test_every_letter_and_digit_is_searchable(text: str) -> None:
     assert bool(tokens(text)) == any(character.isalnum() for character in text if fold(character))
 
 
-def _seconds(text: str) -> float:
-    best = float("inf")
-    for _ in range(3):
-        start = time.thread_time()
-        for chunk in chunks(text):
-            analyse(chunk)
-        best = min(best, time.thread_time() - start)
-    return best
-
-
 @pytest.mark.parametrize(
     "part",
     [
@@ -210,8 +199,7 @@ def _seconds(text: str) -> float:
     ],
 )
 def test_time_is_linear_in_the_length_of_any_text(part: str) -> None:
-    short, long = _seconds(part * 2_000), _seconds(part * 16_000)
-    assert long < 0.02 or long / short < 8 * 3
+    assert not grows_too_fast(lambda text: [analyse(chunk) for chunk in chunks(text)], repeated(part), 4_000)
 
 
 @given(st.text(alphabet="aB1é\u0301漢字 -_.'/+#@~:$", max_size=30) | st.text(max_size=30))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from kbgit.item import parse_document
 from kbgit.passage import DEFAULT_CAP, Passage, estimated_tokens, split_passages
+from tests.growth import grows_too_fast
 
 
 def outline(content: str, cap: int = DEFAULT_CAP) -> list[tuple[tuple[str, ...], int, int]]:
@@ -343,17 +344,7 @@ HOSTILE: dict[str, Callable[[int], str]] = {
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_time_grows_no_faster_than_the_text(kind: str) -> None:
-    small, large = (_seconds(HOSTILE[kind](size)) for size in (8_000, 32_000))
-    assert large < max(10 * small, 0.02)
-
-
-def _seconds(content: str) -> float:
-    best = float("inf")
-    for _ in range(3):
-        began = time.thread_time()
-        split_passages(content)
-        best = min(best, time.thread_time() - began)
-    return best
+    assert not grows_too_fast(split_passages, HOSTILE[kind], 8_000)
 
 
 @pytest.mark.parametrize("line", ["- a\n", "# h\n\nx\n"])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import chain
 
 import pytest
@@ -25,6 +23,7 @@ from kbgit.memory.records import ProjectKey, parse_record
 from kbgit.passage import split_passages
 from kbgit.place import stretch
 from kbgit.web.markdown import render, target_path
+from tests.growth import grows_too_fast, repeated
 
 REPEATED = (
     *("[", "(", "`", "*", "_", "<", "&", "|", "~", "!", '"', "'", "\\", "-", ":", "{", "/", ".", "\n", "\t"),
@@ -32,13 +31,6 @@ REPEATED = (
     *("a: b\n", "a: [", "- a\n", " a", "aA1", "a-b_c.", "C++ ", "@a#", "<<<<<<<\n", "\r\n"),
     *("knowledge:a@", "@" + "a" * 40, "#L1-L2 ", "我", "가", "e\u0301", "\u0300", "\u202e", "\u200b", "\U0001f600"),
 )  # fmt: skip
-RATIO = 3.0
-SIZE = 6_000
-"""Characters of the shortest text; the others have twice and four times as many."""
-MEASURABLE = 0.04  # seconds; below it, what the allocator does at some size is more than what the parser does
-"""Seconds of the longest; below, it is mostly overhead."""
-LOOKS = 3
-"""How often a suspicion is looked into: a machine that does other things makes one run slow, and not all of them."""
 
 
 def refusing(parse: Callable[[str], object]) -> Callable[[str], object]:
@@ -93,39 +85,9 @@ PARSERS: dict[str, Callable[[str], object]] = {
 }
 
 
-def seconds(parse: Callable[[str], object], text: str) -> float:
-    """The processor time of one run."""
-    began = time.thread_time()
-    parse(text)
-    return time.thread_time() - began
-
-
-def grows_too_fast(parse: Callable[[str], object], part: str) -> str:
-    """What n, 2n and 4n characters take, if that is more than linear; empty if not."""
-    one, two, four = (part * (factor * SIZE // len(part)) for factor in (1, 2, 4))
-    longest = seconds(parse, four)
-    if longest < MEASURABLE or longest < RATIO * 2 * seconds(parse, one):
-        return ""
-    for _ in range(LOOKS):
-        runs = [[seconds(parse, text) for text in (one, two, four)] for _ in range(3)]
-        took = [min(times) for times in zip(*runs, strict=True)]
-        if took[2] / took[0] < RATIO * RATIO:  # for each doubling, on average: long texts may be read in another way
-            return ""
-    return f"{part!r} x {SIZE}: " + ", ".join(f"{time * 1000:.1f} ms" for time in took)
-
-
-@pytest.fixture(autouse=True)
-def _no_collection() -> Iterator[None]:
-    """Garbage is collected when it likes, and counts for whoever runs then."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
 @pytest.mark.parametrize("what", PARSERS)
 def test_time_is_linear(what: str) -> None:
-    assert [found for part in REPEATED if (found := grows_too_fast(PARSERS[what], part))] == []
+    assert [found for part in REPEATED if (found := grows_too_fast(PARSERS[what], repeated(part)))] == []
 
 
 @pytest.mark.parametrize("part", ["[", "`", "*", "<", "&", "|", "~"])
@@ -137,5 +99,5 @@ def test_what_is_more_than_linear_is_noticed() -> None:
     def quadratic(text: str) -> object:
         return [text.count("b", start) for start in range(0, len(text), 2)]
 
-    assert grows_too_fast(quadratic, "a")
-    assert not grows_too_fast(lambda text: list(chain(text)), "a")
+    assert grows_too_fast(quadratic, repeated("a"))
+    assert not grows_too_fast(lambda text: list(chain(text)), repeated("a"))

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import gc
-import time
 import unicodedata
 from itertools import pairwise
 
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 
 from kbgit.analysis import analyse, chunks
 from kbgit.library.highlight import highlight
+from tests.growth import grows_too_fast, repeated
 from tests.web.pages.payloads import ALL
 
 
@@ -107,18 +106,4 @@ def test_a_text_marks_all_of_its_own_words(words: list[str]) -> None:
 
 @pytest.mark.parametrize("unit", ["cache ", "向量", "e\u0301", "a-", "/a", '"', "C++ ", "ß", "x\u0301\u0301", "'s "])
 def test_the_time_grows_no_faster_than_the_text(unit: str) -> None:
-    def seconds(length: int) -> float:
-        text = unit * (length // len(unit))
-        best = 9e9
-        for _ in range(5):
-            start = time.thread_time()
-            highlight(text, 'cache 向量 "a b" école C++')
-            best = min(best, time.thread_time() - start)
-        return best
-
-    gc.disable()  # whose passes grow with what other tests left
-    try:
-        times = [seconds(n) for n in (5_000, 10_000, 20_000)]
-    finally:
-        gc.enable()
-    assert all(later < 3 * max(earlier, 0.005) for earlier, later in pairwise(times)), times
+    assert not grows_too_fast(lambda text: highlight(text, 'cache 向量 "a b" école C++'), repeated(unit))

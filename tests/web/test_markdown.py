@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import gc
 import re
 import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -14,12 +12,14 @@ from hypothesis import strategies as st
 from kbgit.place import PlaceKind, mark
 from kbgit.web import markdown
 from kbgit.web.markdown import ID_PREFIX, render, target_path
+from tests.growth import grows_too_fast, repeated
 from tests.web.pages.payloads import ALL, HTML, MARKDOWN
 
 ELEMENTS = set(
     "a blockquote br code div em h2 h3 h4 h5 h6 hr li mark ol p pre s span strong sup "
     "table tbody td th thead tr ul".split()
 )
+
 ATTRIBUTES = set("aria-label class data-end data-line dir href id rel role start tabindex title".split())
 VOID = {"br", "hr"}
 
@@ -357,22 +357,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("sign", HOSTILE)
 def test_the_time_grows_no_faster_than_the_text(sign: str) -> None:
-    def seconds(length: int) -> float:
-        content = sign * (length // len(sign))
-        best = 9e9
-        for _ in range(4):
-            start = time.thread_time()
-            render(content)
-            best = min(best, time.thread_time() - start)
-        return best
-
-    n = 2_500
-    gc.disable()  # whose passes grow with what other tests left
-    try:
-        times = [seconds(n), seconds(2 * n), seconds(4 * n)]
-    finally:
-        gc.enable()
-    assert all(later < 3 * max(earlier, 0.005) for earlier, later in pairwise(times)), times
+    assert not grows_too_fast(render, repeated(sign), 2_500)
 
 
 def test_a_text_over_the_limit_is_shown_as_it_is_written_and_its_fences_are_fences() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +11,7 @@ from kbgit.documents.contract import ExtractionFailed, ExtractionLimits, Reason
 from kbgit.documents.extraction import markdown
 from kbgit.documents.extraction.markdown import Cell, ListItem, Page, Table
 from kbgit.place import PlaceKind
+from tests.growth import grows_too_fast
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 TRICKY = st.text(alphabet="ab1 \\`*_[]()<>&;~#|-+.!:=\n/^éж中", max_size=40)
@@ -198,14 +197,8 @@ def test_a_page_keeps_within_the_limit_of_output() -> None:
 
 @pytest.mark.parametrize("character", list("[]`*_<>&|~\\#-=() \n!;"))
 def test_time_grows_with_the_text_and_no_faster(character: str) -> None:
-    def seconds(count: int) -> float:
-        text = f"{character}a" * count + character * count
-        times = []
-        for _ in range(3):
-            started = time.process_time()
-            markdown.table(Table.of([[markdown.literal(text)]]))
-            markdown.paragraph(markdown.link(markdown.literal(text), "https://example.org"))
-            times.append(time.process_time() - started)
-        return min(times)
+    def written(text: str) -> None:
+        markdown.table(Table.of([[markdown.literal(text)]]))
+        markdown.paragraph(markdown.link(markdown.literal(text), "https://example.org"))
 
-    assert seconds(40_000) < 0.05 + 24 * seconds(5_000)  # eight times the text; a square would be 64 times the time
+    assert not grows_too_fast(written, lambda size: f"{character}a" * (size // 3) + character * (size // 3), 30_000)

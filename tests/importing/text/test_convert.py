@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from contextlib import suppress
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +15,7 @@ from kbgit.errors import DocumentProblem, UnsupportedFile
 from kbgit.header_edit import canonical_content
 from kbgit.importing.text import KINDS, convert
 from kbgit.item import edit_document, parse_document
+from tests.growth import grows_too_fast, repeated
 
 PARSER = MarkdownIt("commonmark").enable("table")
 FENCED = {".json": "json", ".py": "python", ".js": "javascript", ".ts": "typescript", ".tsx": "tsx", ".yaml": "yaml"}
@@ -253,16 +254,9 @@ def test_conversion_is_linear_in_hostile_input(suffix: str) -> None:
     ]
     pieces += ["<ul><li>", "<table><tr><td>", "<p><table>", "</td>", "<blockquote>x", "<a href=x>y!", "<span hidden>"]
     for piece in pieces if suffix == ".html" else pieces[:20]:
-        small, large = (_seconds(suffix, piece, size) for size in (10_000, 40_000))
-        assert large < max(0.3, 4 * 3 * small), f"{piece!r}: {small:.3f} s, then {large:.3f} s for four times as much"
+        assert not grows_too_fast(partial(_converted, suffix), repeated(piece), 10_000)
 
 
-def _seconds(suffix: str, piece: str, size: int) -> float:
-    raw = (piece * (size // len(piece))).encode()
-    best = float("inf")
-    for _ in range(2):
-        start = time.process_time()
-        with suppress(UnsupportedFile, DocumentProblem):
-            convert(f"x{suffix}", raw)
-        best = min(best, time.process_time() - start)
-    return best
+def _converted(suffix: str, text: str) -> None:
+    with suppress(UnsupportedFile, DocumentProblem):
+        convert(f"x{suffix}", text.encode())
