@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import resource
 import select
 import signal
 import stat
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from kbgit.documents.contract import Extracted, ExtractionLimits, Reason
-from kbgit.documents.worker import JOB_FILE, RESULT_FILE, job_text, result_bytes
+from kbgit.documents.worker import FAULTS, JOB_FILE, RESULT_FILE, STATUS, job_text, result_bytes
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +36,6 @@ _LONGEST_TITLE = 1_000
 _LONGEST_SENTENCE = 500
 _MOST_NOTES = 50
 _WORDS_OF_A_WORKER = [reason for reason in Reason if reason not in (Reason.REFUSED, Reason.TIMEOUT)]
-_MEMORY_SIGNALS = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +104,14 @@ def extract(
         start_new_session=True,
         close_fds=True,
     )
-    failure: Failure | None = None
-    peak = 0
     try:
-        failure, peak = _watch(process.pid, limits, workplace, brake)
+        failure = _watch(process.pid, limits, workplace, brake)
     finally:
         # Killed before it is waited for: until then its number, and its group's, belong to nobody else.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    return failure or _judged(process.returncode, peak, limits, workplace)
+    return failure or _judged(process.returncode, limits, workplace)
 
 
 def _environment(workplace: Path) -> dict[str, str]:
@@ -132,13 +128,9 @@ def _environment(workplace: Path) -> dict[str, str]:
     }
 
 
-def _watch(pid: int, limits: ExtractionLimits, workplace: Path, brake: Brake) -> tuple[Failure | None, int]:
-    """Wait until the worker has ended, or must: why it must, and the most address space it was seen to use, in bytes.
-
-    Raises `Stopped`.
-    """
+def _watch(pid: int, limits: ExtractionLimits, workplace: Path, brake: Brake) -> Failure | Died | None:
+    """Wait until the worker has ended, or must: then, why. Raises `Stopped`."""
     give_up = time.monotonic() + limits.seconds
-    peak = 0
     watched = os.pidfd_open(pid)
     try:
         poller = select.poll()
@@ -148,25 +140,33 @@ def _watch(pid: int, limits: ExtractionLimits, workplace: Path, brake: Brake) ->
             ready = {descriptor for descriptor, _ in poller.poll(_LOOK_SECONDS * 1000)}
             if brake.fileno() in ready:
                 raise Stopped
-            peak = max(peak, _address_space(pid))
             if _holds_more(workplace, 2 * result_bytes(limits)):
-                return Failure(Reason.TOO_LARGE, f"reading it writes more than {limits.output} bytes"), peak
+                return Failure(Reason.TOO_LARGE, f"reading it writes more than {limits.output} bytes")
             if watched in ready:
-                return None, peak
+                return None
+            if found := _fault(pid):
+                return _judged_fault(*found, limits)
             if time.monotonic() > give_up:
-                return Failure(Reason.TIMEOUT, f"reading it took longer than {limits.seconds:g} s"), peak
+                return Failure(Reason.TIMEOUT, f"reading it took longer than {limits.seconds:g} s")
     finally:
         os.close(watched)
 
 
-def _address_space(pid: int) -> int:
-    """The address space of a process in bytes, which is what its limit counts; 0 for one that has ended.
+def _fault(pid: int) -> tuple[signal.Signals, int] | None:
+    """The fault at which a worker stays, and the most address space that it had, in bytes, which is what its limit counts.
 
     The resource usage that the kernel reports at the end is no help: in it is what the server had when the child began.
     """
-    with suppress(OSError, IndexError):
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
-    return 0
+    try:
+        lines = Path(STATUS.format(pid)).read_text().splitlines()
+    except OSError:  # it has just ended
+        return None
+    said = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
+    if "VmPeak" not in said:  # likewise
+        return None
+    held_back = int(said["SigBlk"][0], 16)
+    fault = next((fault for fault in FAULTS if held_back >> (fault - 1) & 1), None)
+    return (fault, int(said["VmPeak"][0]) << 10) if fault else None
 
 
 def _holds_more(directory: Path, most: int) -> bool:
@@ -184,12 +184,17 @@ def _holds_more(directory: Path, most: int) -> bool:
     return False
 
 
-def _judged(code: int, peak: int, limits: ExtractionLimits, workplace: Path) -> Extracted | Failure | Died:
-    """What an ended worker's exit code, its largest address space in bytes and its answer mean."""
+def _judged_fault(fault: signal.Signals, peak: int, limits: ExtractionLimits) -> Failure | Died:
+    """What a fault means in a worker that had `peak` bytes of address space."""
+    if peak > limits.memory * _NEAR_THE_LIMIT:
+        return Failure(Reason.TOO_LARGE, f"reading it needs more than {limits.memory >> 20} MiB of memory")
+    return Died(f"signal {fault:d}")
+
+
+def _judged(code: int, limits: ExtractionLimits, workplace: Path) -> Extracted | Failure | Died:
+    """What an ended worker's exit code and its answer mean."""
     if code == -signal.SIGXCPU:
         return Failure(Reason.TIMEOUT, f"reading it took more than {limits.seconds:g} s of processor time")
-    if -code in _MEMORY_SIGNALS and peak > limits.memory * _NEAR_THE_LIMIT:
-        return Failure(Reason.TOO_LARGE, f"reading it needs more than {limits.memory >> 20} MiB of memory")
     if code != 0:
         return Died(f"signal {-code}" if code < 0 else f"exit code {code}")
     answer = _answer(workplace / RESULT_FILE, result_bytes(limits))

@@ -36,6 +36,10 @@ _SLACK_BYTES = 64 << 10
 _NICENESS = 15
 _FILES = 64
 _CPU_GRACE_SECONDS = 2
+STATUS = "/proc/{}/status"
+"""Where the kernel tells how much memory a process has and which signals it holds back, for its number or `self`."""
+FAULTS = (signal.SIGABRT, signal.SIGBUS, signal.SIGSEGV)
+"""What ends native code that is given no memory, among other things."""
 Extract = Callable[[str, Path, ExtractionLimits], Extracted]
 """Reads a document whose name ends in the suffix."""
 
@@ -61,6 +65,7 @@ def main(arguments: list[str], read: Extract = by_suffix) -> int:
     job = json.loads(job_file.read_text("utf-8"))
     limits = ExtractionLimits(**job["limits"])
     die_with(job["parent"])
+    stay_at_a_fault()
     restrict(limits)
     answer = outcome(partial(read, job["suffix"], Path(job["file"])), limits)
     try:
@@ -81,6 +86,21 @@ def die_with(parent: int) -> None:
     prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if os.getppid() != parent:  # it ended before it could be watched
         os._exit(1)
+
+
+def stay_at_a_fault() -> None:
+    """Have a fault in native code stop this process, not end it: its parent sees how much memory it had, and ends it.
+
+    Of a process that has ended nobody can tell. The handler is the C library's `pause`, which needs no memory; while it
+    runs, the kernel holds the signal back, and says so in the process's status.
+    """
+    if not os.path.exists(STATUS.format("self")):
+        return
+    libc = ctypes.CDLL(None)
+    libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
+    libc.signal.restype = ctypes.c_void_p
+    for fault in FAULTS:
+        libc.signal(fault, ctypes.cast(libc.pause, ctypes.c_void_p))
 
 
 def restrict(limits: ExtractionLimits) -> None:

@@ -70,7 +70,7 @@ def test_a_worker_that_eats_memory_ends_at_its_limit(workplace: Path, brake: Bra
 
 
 def test_native_code_that_aborts_near_the_limit_is_held_to_have_met_it(workplace: Path, brake: Brake) -> None:
-    found = read("burst 0.5", workplace, brake)
+    found = read("burst", workplace, brake)
     assert isinstance(found, Failure)
     assert found.reason is Reason.TOO_LARGE
 
