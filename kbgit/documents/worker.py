@@ -122,8 +122,12 @@ def restrict(limits: ExtractionLimits) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + _CPU_GRACE_SECONDS))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit is then an error that can be told
     os.nice(_NICENESS)
-    with suppress(OSError):  # where there is no /proc, or it cannot be written to
-        Path("/proc/self/oom_score_adj").write_text("1000")  # if memory runs out all the same, the server does not end
+    for name, value in (
+        ("autogroup", _NICENESS),  # where sessions share the processors, niceness counts only within one
+        ("oom_score_adj", 1000),  # if memory runs out all the same, the server does not end
+    ):
+        with suppress(OSError):  # where there is no such file, or it cannot be written to
+            Path("/proc/self", name).write_text(str(value))
 
 
 def outcome(read: Callable[[ExtractionLimits], Extracted], limits: ExtractionLimits) -> dict[str, Any]:

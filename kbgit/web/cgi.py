@@ -95,7 +95,9 @@ class Exchange:
                 stderr=PIPE,
                 env=dict(self.program.environment),
                 cwd=self.program.directory,
-                start_new_session=True,  # so that it can be ended together with everything it started
+                # So that it can be ended together with everything it started. Not a session: Linux gives each session the
+                # same share of the processors (`man 7 sched`, "The autogroup feature"), however modest what runs in it.
+                process_group=0,
             )
         except OSError as error:
             raise GitFailure(f"{self.program.command[0]} cannot be run: {error}") from error

@@ -77,6 +77,8 @@ def read(suffix: str, file: Path, limits: ExtractionLimits) -> Extracted:
         return Extracted("x" * int(argument))
     if what == "look":  # what a worker finds around it
         found = {"environment": dict(os.environ), "directory": os.getcwd(), "session": os.getsid(0) == os.getpid()}
+        share = Path("/proc/self/autogroup")
+        found |= {"share": share.read_text() if share.exists() else ""}
         found |= {"nice": os.nice(0), "arguments": sys.argv, "input": sys.stdin.read(), "file": file.name}
         return Extracted(json.dumps(found))
     return Extracted(

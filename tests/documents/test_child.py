@@ -182,6 +182,8 @@ def test_a_worker_finds_nothing_of_the_server_around_it(
     assert around["session"] is True
     assert around["input"] == ""
     assert around["nice"] >= 10
+    if around["share"] and os.getuid() == 0:  # others are let do it ten times a second, all of them together
+        assert around["share"].endswith(" nice 15\n")
     assert len(around["arguments"]) == 2
     assert around["file"] == "document.pdf", "some libraries look at the suffix first"
 

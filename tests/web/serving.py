@@ -117,7 +117,7 @@ class _ThreadServer(uvicorn.Server):
 def running(application: Application, http: Literal["auto", "h11", "httptools"] = "auto") -> Iterator[str]:
     """Serve an application in a thread, on a free port; gives its URL. `http` names what parses HTTP."""
     config = uvicorn.Config(
-        application, log_config=None, lifespan="off", ws="none", http=http, timeout_graceful_shutdown=2
+        application, log_config=None, loop="asyncio", lifespan="off", ws="none", http=http, timeout_graceful_shutdown=2
     )
     server = _ThreadServer(config)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:

@@ -132,6 +132,8 @@ def test_a_client_that_goes_away_takes_its_git_with_it(
             environment = Path(f"/proc/{git_children()[0]}/environ").read_text().split("\0")
             modest = min(os.getpriority(os.PRIO_PROCESS, 0) + 5, 19)
             until(lambda: os.getpriority(os.PRIO_PROCESS, git_children()[0]) == modest)
+            assert os.getsid(git_children()[0]) == os.getsid(0)  # in one of its own, niceness would not count
+            assert os.getpgid(git_children()[0]) == git_children()[0]
         until(lambda: "the client went away" in caplog.messages)
     assert git_children() == []
     assert {"KBGIT_USER=ada", "KBGIT_VIA=push", "KBGIT_RIGHTS=administer delete"} < set(environment)
