@@ -20,7 +20,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from kbgit.embedding.e5_graph import e5_graph
 from kbgit.embedding.e5_weights import WEIGHTS_SHA256, E5Vocabulary, E5Weights, find_e5_weights, read_e5_weights
 from kbgit.embedding.model_directory import MODEL_FILE, SETTINGS_FILE, TOKENIZER_FILE
 from kbgit.errors import EmbeddingFailure
@@ -100,6 +99,8 @@ def _replace(target: Path, name: str) -> None:
 
 
 def _write(directory: Path, weights: E5Weights, name: str) -> None:
+    from kbgit.embedding.e5_graph import e5_graph
+
     _write_file(directory / MODEL_FILE, e5_graph(weights, int8=name == E5_SMALL_INT8).SerializeToString())
     _write_file(directory / TOKENIZER_FILE, json.dumps(_tokenizer(weights), ensure_ascii=False).encode())
     with (directory / WORD_EMBEDDINGS_FILE).open("wb") as file:

@@ -14,7 +14,7 @@ from importlib import resources
 from types import MappingProxyType
 
 from kbgit.access import Principal, Scope
-from kbgit.errors import InvalidRequest
+from kbgit.errors import Forbidden, InvalidRequest
 
 FILE = "mcp-documentation-contract.json"
 
@@ -111,3 +111,9 @@ def parse_contract(text: str) -> Contract:
 def contract() -> Contract:
     """The contract as shipped."""
     return parse_contract((resources.files("kbgit.mcp") / FILE).read_text("utf-8"))
+
+
+def missing_scope(scope: str) -> Forbidden:
+    """The token may not do this at all."""
+    rule = f"the token lacks the scope {scope}"
+    return Forbidden(f"{rule}; ask for a token that has it", {"rule": rule, "scope": scope})

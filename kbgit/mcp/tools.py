@@ -7,9 +7,9 @@ from typing import Any
 
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 
-from kbgit.errors import Forbidden, KbgitError
+from kbgit.errors import KbgitError
 from kbgit.mcp.calls import Agent, Calls
-from kbgit.mcp.contract import ToolTerms, contract
+from kbgit.mcp.contract import ToolTerms, contract, missing_scope
 from kbgit.mcp.framing import NOTICE, Frame, as_meant, label, visible_json
 from kbgit.mcp.schemas import INPUTS, OUTPUTS, Json
 from kbgit.mcp.texts import as_text
@@ -111,12 +111,6 @@ def failure(error: KbgitError) -> CallToolResult:
         lines.append("Known: " + ", ".join(label(one) for one in known))
     content: list[Any] = [TextContent(type="text", text="\n".join(lines))]
     return CallToolResult(content=content, structured_content=told, is_error=True)
-
-
-def missing_scope(scope: str) -> Forbidden:
-    """The token may not do this at all."""
-    rule = f"the token lacks the scope {scope}"
-    return Forbidden(f"{rule}; ask for a token that has it", {"rule": rule, "scope": scope})
 
 
 _WAYS_OUT = {

@@ -5,7 +5,7 @@
         hosts       under which names the server may be addressed
         limits      how much one caller may ask for; how many searches run at once
           git_http  /git/…, through `cgi`; asynchronous, so that a clone of minutes holds no thread
-          mcp_http  /mcp
+          mcp_http  /mcp; mcp_protocol, the SDK behind it
           uploads   documents: the body spooled to disk, then on to the application
           bodies    everything else: the body read whole, bounded and unpacked, before a thread is spent on it
             wsgi    a pool of threads

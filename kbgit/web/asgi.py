@@ -17,6 +17,8 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 VISIT = "kbgit.visit"
+AGENT = "kbgit.agent"
+"""Where a request's scope says which agent it came from, once that is known."""
 
 
 @dataclass

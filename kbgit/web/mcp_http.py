@@ -3,7 +3,7 @@
 Every request is complete in itself: there are no sessions, so none can be left behind, hijacked or outlive its token. In
 order: the Host and the Origin are ones that this server goes by (`hosts` has seen to that before), the bearer token is
 valid, the method is POST, the body is whole and within limits, and the token has the scope that the call needs. Only then
-does the SDK see the request.
+does the SDK see the request, in `kbgit.web.mcp_protocol`.
 """
 
 from __future__ import annotations
@@ -11,34 +11,30 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
-from contextvars import Context
+from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
-
-from mcp.server.context import ServerRequestContext
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from kbgit.access import Principal, Scope
 from kbgit.assemble import Runtime
 from kbgit.errors import Forbidden, KbgitError, Unauthenticated
 from kbgit.mcp.calls import Agent, Calls
-from kbgit.mcp.contract import contract
-from kbgit.mcp.server import McpServer
-from kbgit.mcp.tools import missing_scope
+from kbgit.mcp.contract import contract, missing_scope
 from kbgit.web import asgi
-from kbgit.web.asgi import Message, Receive, Send, header, visit_of
+from kbgit.web.asgi import AGENT, Message, Receive, Send, header, visit_of
 from kbgit.web.auth import REALM, Authenticator, bearer_caller, refuse_misplaced_token
 from kbgit.web.bodies import Bodies
 from kbgit.web.errors import MethodNotAllowed
 from kbgit.web.hosts import Names
 
+if TYPE_CHECKING:
+    from kbgit.web.mcp_protocol import Protocol
+
 PATH = "/mcp"
 METADATA = "/.well-known/oauth-protected-resource"
 PROFILE_HEADER = "kbgit-profile"
 SCOPES = (Scope.KNOWLEDGE_READ, Scope.MEMORY_READ, Scope.MEMORY_WRITE)
-_AGENT = "kbgit.agent"
 _RESOURCE_METHODS = ("resources/", "completion/")
 
 log = logging.getLogger("kbgit.web")
@@ -51,11 +47,9 @@ class McpHttp:
         self._settings = runtime.home.settings
         self._accounts: Authenticator = runtime.accounts
         self._names = Names(self._settings)
-        calls = Calls(self._settings, runtime.library, runtime.memory, runtime.recall)
-        server = McpServer(self._settings, runtime.library, calls, _agent_of)
-        self._protocol = _Running(
-            lambda: StreamableHTTPSessionManager(server.protocol, json_response=True, stateless=True)
-        )
+        self._library = runtime.library
+        self._calls = Calls(self._settings, runtime.library, runtime.memory, runtime.recall)
+        self._protocol: Protocol | None = None
         self._bodies = Bodies(self._with_body, self._settings.body_max_kb * 1024)
 
     @staticmethod
@@ -70,7 +64,7 @@ class McpHttp:
             if scope["path"].startswith(METADATA):
                 await self._describe(scope, send)
                 return
-            scope[_AGENT] = await asyncio.to_thread(self._sign_in, scope)
+            scope[AGENT] = await asyncio.to_thread(self._sign_in, scope)
             if scope["method"] != "POST":
                 # There is nothing that the server would tell by itself (GET), and no session to end (DELETE).
                 raise MethodNotAllowed("this address answers POST", {"allowed": ["POST"]})
@@ -82,7 +76,7 @@ class McpHttp:
     async def _with_body(self, scope: asgi.Scope, receive: Receive, send: Send) -> None:
         """The request, whose body is whole: `receive` gives it in one piece."""
         first = await receive()
-        lacking = lacking_scope(first.get("body", b""), scope[_AGENT])
+        lacking = lacking_scope(first.get("body", b""), scope[AGENT])
         if lacking is not None:
             await self._refuse(scope, send, missing_scope(lacking))
             return
@@ -91,8 +85,10 @@ class McpHttp:
         async def again() -> Message:
             return waiting.pop() if waiting else await receive()
 
-        manager = await self._protocol.manager()
-        await manager.handle_request(scope, again, send)
+        if self._protocol is None:
+            protocol = await asyncio.to_thread(_protocol)
+            self._protocol = self._protocol or protocol(self._settings, self._library, self._calls)
+        await self._protocol(scope, again, send)
 
     # Who
 
@@ -143,28 +139,11 @@ class McpHttp:
         return "Bearer " + ", ".join(parts)
 
 
-class _Running:
-    """The SDK's session manager, which must be run by its host: a task of the event loop that serves does so, from the first
-    request on and until that loop ends and cancels it."""
+def _protocol() -> type[Protocol]:
+    """The SDK's part. It is loaded with the first request, which it makes a second longer, and not with each server."""
+    from kbgit.web.mcp_protocol import Protocol
 
-    def __init__(self, make: Callable[[], StreamableHTTPSessionManager]) -> None:
-        self._make = make
-        self._task: asyncio.Task[None] | None = None
-        self._started: asyncio.Future[StreamableHTTPSessionManager] | None = None
-
-    async def manager(self) -> StreamableHTTPSessionManager:
-        """The manager, running."""
-        if self._started is None or self._task is None or self._task.done():
-            self._started = asyncio.get_running_loop().create_future()
-            # In a context of its own: this task serves every request, not only the one that happens to be the first.
-            self._task = asyncio.create_task(self._run(self._started), context=Context())
-        return await asyncio.shield(self._started)
-
-    async def _run(self, started: asyncio.Future[StreamableHTTPSessionManager]) -> None:
-        manager = self._make()
-        async with manager.run():
-            started.set_result(manager)
-            await asyncio.Event().wait()
+    return Protocol
 
 
 def lacking_scope(body: bytes, agent: Agent) -> Scope | None:
@@ -188,20 +167,6 @@ def lacking_scope(body: bytes, agent: Agent) -> Scope | None:
 
 def _has(caller: Principal, scope: Scope) -> bool:
     return caller.operator or scope in caller.scopes
-
-
-def _agent_of(context: ServerRequestContext[Any, Any]) -> Agent:
-    """Who sent the HTTP request that the protocol's request came in; the client is what it calls itself, if it does."""
-    request = context.request
-    found = request.scope[_AGENT] if request is not None else None
-    assert isinstance(found, Agent)
-    told = context.session.client_params
-    name = told.client_info.name.strip() if told is not None else ""
-    return Agent(found.caller, found.profile, _printable(name) or found.client)
-
-
-def _printable(name: str) -> str:
-    return name[:100] if name.isprintable() else ""
 
 
 def _cookies(scope: asgi.Scope) -> dict[str, str]:

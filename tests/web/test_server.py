@@ -120,6 +120,12 @@ def test_an_answer_on_a_kept_connection_does_not_wait_for_an_acknowledgement(hom
     assert sorted(seconds)[15] < 0.035
 
 
+def test_what_takes_long_to_load_is_loaded_when_it_is_needed() -> None:
+    slow = "import sys, kbgit.cli.serve; print([m for m in ('mcp', 'onnx', 'chromadb') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", slow], capture_output=True, check=True, timeout=60)
+    assert done.stdout == b"[]\n"
+
+
 def test_its_log_is_a_line_of_json_for_each_request(home: Home) -> None:
     with started(home) as process:
         Client(ready_url(process)).get("/healthz", {"X-Request-Id": "logged-request"})
