@@ -12,8 +12,9 @@ RATIO = 3.0
 """A doubled text may take up to this many times as long: linear time is 2, a square is 4."""
 MEASURABLE = 0.04
 """Seconds of the longest text; below it, what the allocator does at some size is more than what the parser does."""
-LOOKS = 5
-"""How often a suspicion is looked into: a machine that does other things makes one run slow, and not all of them."""
+LOOKS = 4
+"""How often a suspicion is looked into, each time at twice the size: a machine that does other things makes one run slow and
+not all of them, and what an allocator does at some size is not growth."""
 
 Text = Callable[[int], str]
 """A text of about so many characters."""
@@ -29,14 +30,15 @@ def grows_too_fast(parse: Callable[[str], object], text: Text, size: int = SIZE)
 
     Only processor time counts, without garbage collection, whose passes grow with what other tests have left.
     """
-    texts = [text(factor * size) for factor in (1, 2, 4)]
+    texts = _texts(text, size)
     collecting = gc.isenabled()
     gc.disable()
     try:
         longest = _seconds(parse, texts[2])
         if longest < MEASURABLE or longest < RATIO * 2 * _seconds(parse, texts[0]):
             return ""
-        for _ in range(LOOKS):
+        for look in range(LOOKS):
+            texts = _texts(text, size << look)
             runs = [[_seconds(parse, one) for one in texts] for _ in range(3)]
             took = [min(times) for times in zip(*runs, strict=True)]
             if took[2] / took[0] < RATIO * RATIO:  # a doubling on average: long texts may be read in another way
@@ -46,6 +48,10 @@ def grows_too_fast(parse: Callable[[str], object], text: Text, size: int = SIZE)
             gc.enable()
     lengths = " / ".join(f"{len(one):,}" for one in texts)
     return f"{texts[0][:12]!r}, {lengths} characters: " + " / ".join(f"{time * 1000:.1f} ms" for time in took)
+
+
+def _texts(text: Text, size: int) -> list[str]:
+    return [text(factor * size) for factor in (1, 2, 4)]
 
 
 def _seconds(parse: Callable[[str], object], text: str) -> float:
