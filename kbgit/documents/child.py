@@ -158,15 +158,17 @@ def _fault(pid: int) -> tuple[signal.Signals, int] | None:
     The resource usage that the kernel reports at the end is no help: in it is what the server had when the child began.
     """
     try:
-        lines = Path(STATUS.format(pid)).read_text().splitlines()
+        # In bytes: the worker's name is in it, which may be any bytes but a line end.
+        lines = Path(STATUS.format(pid)).read_bytes().split(b"\n")
     except OSError:  # it has just ended
         return None
-    said = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
-    if "VmPeak" not in said:  # likewise
+    said = {name: value.split() for name, _, value in (line.partition(b":") for line in lines)}
+    if b"VmPeak" not in said:  # likewise
         return None
-    held_back = int(said["SigBlk"][0], 16)
-    fault = next((fault for fault in FAULTS if held_back >> (fault - 1) & 1), None)
-    return (fault, int(said["VmPeak"][0]) << 10) if fault else None
+    # While its handler runs. Signals that are only held back may be so by whoever started the server.
+    handled = int(said[b"SigBlk"][0], 16) & int(said[b"SigCgt"][0], 16)
+    fault = next((fault for fault in FAULTS if handled >> (fault - 1) & 1), None)
+    return (fault, int(said[b"VmPeak"][0]) << 10) if fault else None
 
 
 def _holds_more(directory: Path, most: int) -> bool:

@@ -99,6 +99,7 @@ def stay_at_a_fault() -> None:
     libc = ctypes.CDLL(None)
     libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
     libc.signal.restype = ctypes.c_void_p
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FAULTS)
     for fault in FAULTS:
         libc.signal(fault, ctypes.cast(libc.pause, ctypes.c_void_p))
 

@@ -99,6 +99,7 @@ def _replace(target: Path, name: str) -> None:
 
 
 def _write(directory: Path, weights: E5Weights, name: str) -> None:
+    # Here, because onnx takes a second to load, and a model is written once.
     from kbgit.embedding.e5_graph import e5_graph
 
     _write_file(directory / MODEL_FILE, e5_graph(weights, int8=name == E5_SMALL_INT8).SerializeToString())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -16,7 +18,7 @@ import pytest
 
 from kbgit.documents.child import Brake, Died, Failure, Stopped, extract
 from kbgit.documents.contract import Extracted, ExtractionLimits, Reason
-from kbgit.documents.worker import LEAST_MEMORY
+from kbgit.documents.worker import FAULTS, LEAST_MEMORY
 from tests.documents.queueing import WORKER
 from tests.web.serving import until
 
@@ -42,6 +44,13 @@ def read(text: str, workplace: Path, brake: Brake, limits: ExtractionLimits = LI
     file = workplace.parent / "document"
     file.write_text(text)
     return extract(file, ".pdf", limits, workplace, brake, WORKER)
+
+
+def emptied(workplace: Path) -> Path:
+    """The same place, for another worker."""
+    shutil.rmtree(workplace)
+    workplace.mkdir()
+    return workplace
 
 
 def is_alive(pid: int) -> bool:
@@ -119,6 +128,22 @@ def test_what_a_worker_started_ends_with_it(workplace: Path, brake: Brake, tmp_p
 @pytest.mark.parametrize("how", ["exit 0", "exit 3", "signal SIGKILL", "signal SIGSEGV", "signal SIGABRT"])
 def test_a_worker_that_just_ends_says_nothing_of_its_document(how: str, workplace: Path, brake: Brake) -> None:
     assert isinstance(read(how, workplace, brake), Died)
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe", b"a\rVmPeak:", b"a\x0bSigBlk:", b"\nSigBlk: 20"])
+def test_whatever_a_worker_calls_itself_its_answer_is_read(name: bytes, workplace: Path, brake: Brake) -> None:
+    assert isinstance(read(f"rename {name.hex()}", workplace, brake), Extracted)
+
+
+def test_signals_that_whoever_started_the_server_blocks_are_no_faults(workplace: Path, brake: Brake) -> None:
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, FAULTS)
+    try:
+        assert isinstance(read("rename 61", workplace, brake), Extracted)
+        found = read("burst", emptied(workplace), brake)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    assert isinstance(found, Failure)
+    assert found.reason is Reason.TOO_LARGE
 
 
 def test_processor_time_beyond_the_limit_is_a_timeout(workplace: Path, brake: Brake) -> None:
