@@ -10,11 +10,12 @@ SIZE = 6_000
 """Characters of the shortest text, unless a test says otherwise; the others have twice and four times as many."""
 RATIO = 3.0
 """A doubled text may take up to this many times as long: linear time is 2, a square is 4."""
-MEASURABLE = 0.04
-"""Seconds of the longest text; below it, what the allocator does at some size is more than what the parser does."""
+MEASURABLE = 0.015
+"""Seconds of the longest text; below it, there is more noise than growth."""
+LONG = 0.1
+"""Seconds; what takes as long as this is more than an allocator's doing."""
 LOOKS = 4
-"""How often a suspicion is looked into, each time at twice the size: a machine that does other things makes one run slow and
-not all of them, and what an allocator does at some size is not growth."""
+"""How often a suspicion is looked into: a machine that does other things makes one run slow and not all of them."""
 
 Text = Callable[[int], str]
 """A text of about so many characters."""
@@ -34,27 +35,32 @@ def grows_too_fast(parse: Callable[[str], object], text: Text, size: int = SIZE)
     collecting = gc.isenabled()
     gc.disable()
     try:
-        longest = _seconds(parse, texts[2])
-        if longest < MEASURABLE or longest < RATIO * 2 * _seconds(parse, texts[0]):
+        longest = seconds(parse, texts[2])
+        if longest < MEASURABLE or longest < RATIO * 2 * seconds(parse, texts[0]):
             return ""
-        for look in range(LOOKS):
-            texts = _texts(text, size << look)
-            runs = [[_seconds(parse, one) for one in texts] for _ in range(3)]
+        for _ in range(LOOKS):
+            runs = [[seconds(parse, one) for one in texts] for _ in range(3)]
             took = [min(times) for times in zip(*runs, strict=True)]
             if took[2] / took[0] < RATIO * RATIO:  # a doubling on average: long texts may be read in another way
                 return ""
+            found = " / ".join(f"{len(one):,}: {time * 1000:.1f} ms" for one, time in zip(texts, took, strict=True))
+            # What an allocator does at some sizes is not growth, so the next look is at longer texts; but not at such as a
+            # parser is done with early, because they are beyond its limits.
+            longer = _texts(text, 2 * size)
+            if took[2] < LONG and seconds(parse, longer[2]) > took[2] / 2:
+                size, texts = 2 * size, longer
     finally:
         if collecting:
             gc.enable()
-    lengths = " / ".join(f"{len(one):,}" for one in texts)
-    return f"{texts[0][:12]!r}, {lengths} characters: " + " / ".join(f"{time * 1000:.1f} ms" for time in took)
+    return f"{texts[0][:12]!r}, characters: {found}"
 
 
 def _texts(text: Text, size: int) -> list[str]:
     return [text(factor * size) for factor in (1, 2, 4)]
 
 
-def _seconds(parse: Callable[[str], object], text: str) -> float:
+def seconds(parse: Callable[[str], object], text: str) -> float:
+    """The processor time of one run."""
     began = time.thread_time()
     parse(text)
     return time.thread_time() - began

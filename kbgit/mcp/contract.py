@@ -113,7 +113,7 @@ def contract() -> Contract:
     return parse_contract((resources.files("kbgit.mcp") / FILE).read_text("utf-8"))
 
 
-def missing_scope(scope: str) -> Forbidden:
+def scope_refusal(scope: str) -> Forbidden:
     """The token may not do this at all."""
     rule = f"the token lacks the scope {scope}"
     return Forbidden(f"{rule}; ask for a token that has it", {"rule": rule, "scope": scope})

@@ -42,7 +42,7 @@ from kbgit.errors import Forbidden, KbgitError
 from kbgit.library import Library
 from kbgit.mcp import resources, tools
 from kbgit.mcp.calls import Agent, Calls
-from kbgit.mcp.contract import contract, missing_scope
+from kbgit.mcp.contract import contract, scope_refusal
 from kbgit.mcp.framing import Frame, label, restored, visible
 from kbgit.mcp.texts import as_text
 
@@ -224,7 +224,7 @@ def _may_read(agent: Agent) -> KbgitError | None:
     if not agent.profile.reads_knowledge:
         return Forbidden("this client's profile does not expose knowledge", {"rule": "the client's profile"})
     lacking = contract().tools["read_knowledge"].missing_scope(agent.caller)
-    return None if lacking is None else missing_scope(lacking)
+    return None if lacking is None else scope_refusal(lacking)
 
 
 def _require_first_page(params: PaginatedRequestParams | None) -> None:

@@ -9,7 +9,7 @@ from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 
 from kbgit.errors import KbgitError
 from kbgit.mcp.calls import Agent, Calls
-from kbgit.mcp.contract import ToolTerms, contract, missing_scope
+from kbgit.mcp.contract import ToolTerms, contract, scope_refusal
 from kbgit.mcp.framing import NOTICE, Frame, as_meant, label, visible_json
 from kbgit.mcp.schemas import INPUTS, OUTPUTS, Json
 from kbgit.mcp.texts import as_text
@@ -81,7 +81,7 @@ def call(calls: Calls, name: str, arguments: object, agent: Agent) -> CallToolRe
     try:
         lacking = terms.missing_scope(agent.caller)
         if lacking is not None:
-            raise missing_scope(lacking)
+            raise scope_refusal(lacking)
         answer = calls.by_name[name](as_meant(arguments or {}), agent)
     except KbgitError as error:
         return failure(error)

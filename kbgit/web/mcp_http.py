@@ -20,7 +20,7 @@ from kbgit.access import Principal, Scope
 from kbgit.assemble import Runtime
 from kbgit.errors import Forbidden, KbgitError, Unauthenticated
 from kbgit.mcp.calls import Agent, Calls
-from kbgit.mcp.contract import contract, missing_scope
+from kbgit.mcp.contract import contract, scope_refusal
 from kbgit.web import asgi
 from kbgit.web.asgi import AGENT, Message, Receive, Send, header, visit_of
 from kbgit.web.auth import REALM, Authenticator, bearer_caller, refuse_misplaced_token
@@ -78,7 +78,7 @@ class McpHttp:
         first = await receive()
         lacking = lacking_scope(first.get("body", b""), scope[AGENT])
         if lacking is not None:
-            await self._refuse(scope, send, missing_scope(lacking))
+            await self._refuse(scope, send, scope_refusal(lacking))
             return
         waiting: list[Message] = [first]
 

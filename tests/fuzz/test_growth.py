@@ -23,7 +23,7 @@ from kbgit.memory.records import ProjectKey, parse_record
 from kbgit.passage import split_passages
 from kbgit.place import stretch
 from kbgit.web.markdown import render, target_path
-from tests.growth import grows_too_fast, repeated
+from tests.growth import SIZE, grows_too_fast, repeated
 
 REPEATED = (
     *("[", "(", "`", "*", "_", "<", "&", "|", "~", "!", '"', "'", "\\", "-", ":", "{", "/", ".", "\n", "\t"),
@@ -95,9 +95,21 @@ def test_each_sign_of_the_promise_is_tried(part: str) -> None:
     assert part in REPEATED
 
 
-def test_what_is_more_than_linear_is_noticed() -> None:
-    def quadratic(text: str) -> object:
-        return [text.count("b", start) for start in range(0, len(text), 2)]
+def quadratic(text: str) -> object:
+    return [text.count("b", start) for start in range(0, len(text), 2)]
 
+
+def test_what_is_more_than_linear_is_noticed() -> None:
     assert grows_too_fast(quadratic, repeated("a"))
     assert not grows_too_fast(lambda text: list(chain(text)), repeated("a"))
+
+
+def test_what_is_more_than_linear_within_the_limits_of_a_parser_is_noticed() -> None:
+    assert grows_too_fast(lambda text: quadratic(text) if len(text) <= 4 * SIZE else None, repeated("a"))
+
+
+def test_what_takes_long_at_one_size_only_is_no_growth() -> None:
+    def slow_at_one_size(text: str) -> object:
+        return list(chain(text * (250 if len(text) == 4 * SIZE else 75)))
+
+    assert not grows_too_fast(slow_at_one_size, repeated("a"))
