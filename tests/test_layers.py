@@ -40,6 +40,7 @@ LAYER_OF = {module: number for number, modules in enumerate(LAYERS.values()) for
 LONGEST_FILE = 500
 # Imports inside functions: each entry gives the reason.
 LATE_IMPORTS = {
+    "store/repository.py": "dulwich takes longer to load than most hooks take, and only long-lived processes read with it",
     "embedding/e5.py": "onnx takes a second too, and only writing a model, which happens once, needs it",
     "web/mcp_http.py": "the SDK of MCP takes more than a second, and many servers are never asked by an agent",
     "index/chroma.py": "chromadb takes a second and hundreds of megabytes, and hooks and most commands never open it",

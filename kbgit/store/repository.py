@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from dulwich.errors import NotGitRepository
-from dulwich.objects import Blob, ObjectID
-from dulwich.repo import Repo
+from typing import TYPE_CHECKING
 
 from kbgit.errors import GitFailure
 from kbgit.store.git import Git
+
+if TYPE_CHECKING:
+    from kbgit.store.objects import Objects
 
 PUBLICATION_LOG = "refs/kbgit/publications"
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -78,7 +78,7 @@ class Repository:
 
     path: Path
     git: Git
-    _objects: Repo | None = field(default=None, repr=False)
+    _objects: Objects | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _last_changes: tuple[tuple[str | None, str], list[Change]] | None = field(default=None, repr=False)
 
@@ -268,27 +268,19 @@ class Repository:
             ((_, content),) = self.blobs([sha])
             return content
         with self._lock:
-            try:
-                if self._objects is None:
-                    self._objects = Repo(str(self.path))
-                found = self._objects.object_store[ObjectID(sha.encode())]
-            except (KeyError, OSError, NotGitRepository):
-                # `git gc` may just have replaced the packs: look again with fresh eyes, and let Git have the last word.
-                self._close_objects()
-                return next(self.blobs([sha]))[1]
-        if not isinstance(found, Blob):
-            raise GitFailure(f"{sha} is no blob")
-        return found.data
+            if self._objects is None:
+                from kbgit.store.objects import Objects
 
-    def _close_objects(self) -> None:
-        if self._objects is not None:
-            self._objects.close()
-            self._objects = None
+                self._objects = Objects(self.path)
+            found = self._objects.blob(sha)
+        # Where `git gc` may just have replaced the packs, Git has the last word.
+        return found if found is not None else next(self.blobs([sha]))[1]
 
     def close(self) -> None:
         """Release open packs."""
         with self._lock:
-            self._close_objects()
+            if self._objects is not None:
+                self._objects.close()
 
     # Writing
 
