@@ -1,4 +1,4 @@
-"""Fields whose new value is a mapping: `kbgit.header_edit`; its other values are tested with items, in `test_item.py`."""
+"""Fields whose new value is a mapping: `kbgit.header_edit`; its other values are tested in `test_item_edits.py`."""
 
 from __future__ import annotations
 
