@@ -156,6 +156,13 @@ def test_a_file_can_be_read_in_one_sitting(path: Path) -> None:
     assert len(path.read_text("utf-8").splitlines()) <= LONGEST_FILE
 
 
+def test_a_file_of_tests_can_be_read_in_one_sitting() -> None:
+    long = {
+        path.name for path in (ROOT / "tests").rglob("*.py") if len(path.read_text("utf-8").splitlines()) > LONGEST_FILE
+    }
+    assert long == set()
+
+
 def test_git_is_touched_by_the_store_alone() -> None:
     assert {name.split(".")[0] for name in importers_of("dulwich")} == {"store"}
     # Besides it, only what serves Git's own HTTP backend, extracts documents in workers or runs other programs for a person.

@@ -1,51 +1,40 @@
 """One suite for every index backend: what `kbgit.index.contract` promises, on `MemoryIndex` and on `EmbeddedIndex`, which
-writes in this process or in another.
-
-The last tests hold the one against the other: whatever sequence of updates led there, both give the same scores.
+writes in this process or in another. `test_agreement.py` holds the one against the other.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kbgit.errors import EmbeddingFailure
 from kbgit.index.apart import Apart
-from kbgit.index.contract import BaseState, Floats, Index, IndexedPassage, IndexUpdate, Query, Scope, Scores
-from kbgit.index.embedded import EmbeddedIndex
+from kbgit.index.contract import BaseState, Floats, Index, IndexedPassage, IndexUpdate, Query, Scope
 from kbgit.index.memory import MemoryIndex
 from kbgit.index.vector_table import DEFAULT_FLOOR
-from kbgit.index.writer import HERE, Writer
-
-DIMENSION = 16
-ADA = "personal:ada/notes"
-WEB = "team:web/handbook"
-EVERYTHING = Scope({ADA: None, WEB: None})
-ONE = "1" * 40
-TWO = "2" * 40
-MEGABYTES = 1 << 20
-
-
-def embedded(directory: Path, dimension: int | None = DIMENSION, writer: Writer = HERE) -> Index:
-    return EmbeddedIndex(
-        directory,
-        fingerprint=None if dimension is None else "random/1",
-        dimension=dimension,
-        cache=None,
-        vector_memory_bytes=64 * MEGABYTES,
-        postings_memory_bytes=64 * MEGABYTES,
-        writer=writer,
-    )
-
+from tests.index.backends import (
+    ADA,
+    DIMENSION,
+    EVERYTHING,
+    ONE,
+    QUERY_VECTOR,
+    TWO,
+    WEB,
+    add,
+    ask,
+    embed,
+    embedded,
+    passage,
+    places,
+    remove,
+    vector_of,
+)
 
 Open = Callable[..., Index]
 
@@ -74,84 +63,6 @@ def open_index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]
 @pytest.fixture
 def index(open_index: Open) -> Index:
     return open_index()
-
-
-def passage(item: str, text: str, *, base: str = ADA, revision: str = ONE, ordinal: int = 0) -> IndexedPassage:
-    return IndexedPassage(base, item, revision, ordinal, f"About {item}", (), (1, 1), text)
-
-
-def add(index: Index, *passages: IndexedPassage, head: str | None = ONE, removed: Sequence[str] = ()) -> None:
-    index.update(passages[0].base, IndexUpdate(head, frozenset(removed), passages))
-
-
-def remove(index: Index, base: str, *items: str, head: str = TWO) -> None:
-    index.update(base, IndexUpdate(head, frozenset(items), ()))
-
-
-def vector_of(key: str) -> Floats:
-    """A unit vector that depends on nothing but the key."""
-    vector = np.random.default_rng(int(key[:16], 16)).standard_normal(DIMENSION).astype(np.float32)
-    return vector / np.float32(np.linalg.norm(vector))
-
-
-QUERY_VECTOR = vector_of("f" * 64)
-
-
-def embed(index: Index, base: str = ADA) -> None:
-    while texts := index.pending_vectors(base, 7).texts:
-        index.add_vectors(base, {key: vector_of(key) for key in texts})
-
-
-Place = tuple[str, str, str, int]
-
-
-@dataclass
-class Answer:
-    """What `score` answered, by passage, in no order."""
-
-    lexical: dict[Place, float]
-    cosine: dict[Place, float] | None
-    bound: float
-    floor: float
-
-    def close_to(self, other: Answer) -> bool:
-        return (
-            _close(self.lexical, other.lexical)
-            and (self.cosine is None) == (other.cosine is None)
-            and _close(self.cosine or {}, other.cosine or {})
-            and self.bound == pytest.approx(other.bound, abs=1e-4)
-            and self.floor == pytest.approx(other.floor, abs=1e-4)
-        )
-
-    @property
-    def items(self) -> set[str]:
-        """The items with a lexical score."""
-        return {place[1] for place, score in self.lexical.items() if score > 0}
-
-
-def _close(some: Mapping[Place, float], others: Mapping[Place, float]) -> bool:
-    return some.keys() == others.keys() and all(
-        some[place] == pytest.approx(others[place], abs=1e-4, nan_ok=True) for place in some
-    )
-
-
-def places(scores: Scores) -> list[Place]:
-    found = [scores.passage(row) for row in range(len(scores.lexical))]
-    return [(one.base, one.item_id, one.revision, one.ordinal) for one in found]
-
-
-def ask(index: Index, text: str, scope: Scope = EVERYTHING, *, exclude: Sequence[str] = ()) -> Answer:
-    scores = index.score(Query(text, tuple(exclude), QUERY_VECTOR), scope)
-    assert scores.cosine is not None
-    assert len(scores.lexical) == len(scores.cosine) == len(scores.item)
-    where = places(scores)
-    assert len(set(where)) == len(where), "a passage twice"
-    return Answer(
-        dict(zip(where, scores.lexical.tolist(), strict=True)),
-        dict(zip(where, scores.cosine.tolist(), strict=True)),
-        scores.lexical_bound,
-        scores.cosine_floor,
-    )
 
 
 # --- state -----------------------------------------------------------------------------------------------------------
@@ -526,99 +437,3 @@ def test_scores_that_were_handed_out_outlive_an_update(index: Index) -> None:
     before = places(scores)
     add(index, passage("a", "cable", revision=TWO), removed=["a", "b"])
     assert places(scores) == before
-
-
-# --- one against the other -------------------------------------------------------------------------------------------
-
-WORDS = (
-    "disk fan Größe grosse full error ERR-1234 foo_bar getUserById C++ 向量数据库 restarting restart l'école node.js"
-).split()
-TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map(" ".join)
-ITEMS = st.sampled_from([f"item{number}" for number in range(6)])
-BASES = st.sampled_from([ADA, WEB])
-
-
-@st.composite
-def updates(draw: st.DrawFn) -> tuple[str, IndexUpdate]:
-    base = draw(BASES)
-    number = draw(st.integers(0, 15))
-    revision = f"{number:040x}"
-    added = [
-        replace(
-            passage(item, text, base=base, revision=revision, ordinal=ordinal),
-            tags=tuple(draw(st.lists(st.sampled_from(WORDS), max_size=2))),
-        )
-        for item in draw(st.lists(ITEMS, max_size=4, unique=True))
-        for ordinal, text in enumerate(draw(st.lists(TEXTS, min_size=1, max_size=2)))
-    ]
-    head = draw(st.one_of(st.none(), st.just(revision)))
-    return base, IndexUpdate(head, frozenset(draw(st.lists(ITEMS, max_size=3))), added)
-
-
-QUERIES = [
-    "disk",
-    "grosse error",
-    "ERR-1234 full",
-    "restart",
-    "foo",
-    "数据 向",
-    '"full disk"',
-    "user node nowhereatall",
-]
-
-
-def whole(index: Index) -> list[Answer]:
-    return [ask(index, text, exclude=exclude) for text in QUERIES for exclude in ((), ("fan",))]
-
-
-@settings(max_examples=8, deadline=None)
-@given(st.lists(st.tuples(updates(), st.booleans()), min_size=1, max_size=8))
-def test_any_sequence_of_updates_gives_what_its_final_state_gives(
-    steps: list[tuple[tuple[str, IndexUpdate], bool]],
-) -> None:
-    oracle = MemoryIndex(DIMENSION)
-    with TemporaryDirectory() as directory:
-        stepwise = embedded(Path(directory) / "stepwise")
-        for (base, update), then_embeds in steps:
-            for index in (oracle, stepwise):
-                index.update(base, update)
-                if then_embeds:
-                    embed(index, base)
-            assert stepwise.state(base) == oracle.state(base)
-            assert stepwise.items(base) == oracle.items(base)
-        expected = whole(oracle)
-        assert all(map(Answer.close_to, whole(stepwise), expected))
-        stepwise.close()
-
-        reopened = embedded(Path(directory) / "stepwise")
-        assert all(map(Answer.close_to, whole(reopened), expected))
-        fresh = embedded(Path(directory) / "fresh")
-        for base in (ADA, WEB):
-            passages = final_passages(reopened, base)
-            fresh.update(base, IndexUpdate(oracle.state(base).head, frozenset(), passages))
-            for one in (fresh, reopened, oracle):
-                embed(one, base)
-        expected = whole(oracle)
-        assert all(map(Answer.close_to, whole(fresh), expected))
-        assert all(map(Answer.close_to, whole(reopened), expected))
-        fresh.close()
-        reopened.close()
-
-
-def final_passages(index: Index, base: str) -> list[IndexedPassage]:
-    scores = index.score(Query(""), Scope({base: None}))
-    found = [scores.passage(row) for row in range(len(scores.lexical))]
-    return sorted(found, key=lambda one: (one.item_id, one.ordinal))
-
-
-@settings(max_examples=60, deadline=None)
-@given(text=st.text(max_size=40), exclude=st.lists(st.text(max_size=10), max_size=2))
-def test_any_query_scores_alike_in_both(text: str, exclude: list[str]) -> None:
-    shelf = [passage(f"item{number}", " ".join(WORDS[number:])) for number in range(len(WORDS))]
-    with TemporaryDirectory() as directory:
-        both = [MemoryIndex(DIMENSION), embedded(Path(directory) / "index")]
-        for index in both:
-            add(index, *shelf)
-        first, second = (ask(index, text, exclude=exclude) for index in both)
-        assert first.close_to(second)
-        both[1].close()
