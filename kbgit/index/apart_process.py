@@ -24,6 +24,7 @@ from kbgit.errors import IndexDamaged, IndexFailure
 from kbgit.index.arithmetic import keep_to_one_thread
 from kbgit.index.channel import Channel
 from kbgit.index.chroma import Collection
+from kbgit.index.garbage import collect_garbage
 from kbgit.index.lexical_files import write_state
 from kbgit.index.writer import Failed
 
@@ -69,7 +70,7 @@ def _requests(opened: list[Collection]) -> Mapping[str, Callable[..., object]]:
 
     def written(*arguments: object) -> None:
         write_state(*arguments)  # type: ignore[arg-type]
-        gc.collect()  # Whoosh's readers are cycles, which would keep superseded files open
+        collect_garbage()
 
     def opens(directory: Path) -> None:
         opened.append(Collection(directory))

@@ -13,7 +13,6 @@ lost lexical half makes the base's head None, whereupon the indexer builds it an
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -38,6 +37,7 @@ from kbgit.index.contract import (
     Query,
     Scope,
 )
+from kbgit.index.garbage import collect_garbage
 from kbgit.index.generation import EMPTY_STATE, NEAREST, Model, View, remove_tree
 from kbgit.index.postings import PostingsCache
 from kbgit.index.query import parse_query
@@ -147,7 +147,7 @@ class EmbeddedIndex:
         with self._lock:
             self._bases.pop(base, None)
             self._scorer = Bm25(PostingsCache(self._postings_memory))  # its memory holds snapshots of the base
-        gc.collect()  # Whoosh's readers are cycles, which would keep removed files open
+        collect_garbage()
         if self._cache is not None:
             self._cache.prune(frozenset().union(*(other.wanted() for other in self._each())))
 
