@@ -3,8 +3,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
-# One more than processors on the machine that this is made for: a test often waits for a process that it started.
-WORKERS ?= 3
+# For two processors: a test often waits for a process that it started.
+WORKERS ?= 4
 
 .PHONY: demo test check format benchmarks clean
 

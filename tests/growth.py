@@ -6,7 +6,7 @@ import gc
 import time
 from collections.abc import Callable
 
-SIZE = 6_000
+SIZE = 4_000
 """Characters of the shortest text, unless a test says otherwise; the others have twice and four times as many."""
 RATIO = 3.0
 """A doubled text may take up to this many times as long: linear time is 2, a square is 4."""

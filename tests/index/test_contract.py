@@ -39,8 +39,23 @@ from tests.index.backends import (
 Open = Callable[..., Index]
 
 
+class _ForAll(Apart):
+    """Outlives each index that writes with it: starting it takes longer than most of these tests."""
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apart]:
+    """The process for all tests, as a server has one for all bases."""
+    writer = _ForAll(tmp_path_factory.mktemp("apart"), os.environ)
+    yield writer
+    super(_ForAll, writer).close()
+
+
 @pytest.fixture(params=["memory", "embedded", "apart"])
-def open_index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+def open_index(request: pytest.FixtureRequest, tmp_path: Path, apart: Apart) -> Iterator[Open]:
     opened: list[Index] = []
 
     def open_index(dimension: int | None = DIMENSION) -> Index:
@@ -51,7 +66,7 @@ def open_index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]
             case "embedded":
                 index = embedded(tmp_path / "index", dimension)
             case _:
-                index = embedded(tmp_path / "index", dimension, Apart(tmp_path / "index", os.environ))
+                index = embedded(tmp_path / "index", dimension, apart)
         opened.append(index)
         return index
 
