@@ -247,9 +247,14 @@ def test_directories_that_are_no_bases_are_left_alone(start: Start, repositories
 def test_an_idle_watcher_costs_no_processor_time(mode: str, start: Start) -> None:
     _, calls = start(mode, sweep_seconds=0.5)
     assert calls.wait(lambda: calls.sweeps >= 1)
-    before = time.process_time()
-    assert calls.wait(lambda: calls.sweeps >= 3)
-    assert time.process_time() - before < 0.1
+
+    def cost_of_two_sweeps() -> float:
+        before, sweeps = time.process_time(), calls.sweeps
+        assert calls.wait(lambda: calls.sweeps >= sweeps + 2)
+        return time.process_time() - before
+
+    # One of a few, because whatever else runs in this process is counted too.
+    assert any(cost_of_two_sweeps() < 0.1 for _ in range(5))
 
 
 def test_a_watcher_that_was_never_started_can_be_stopped(repositories: Path) -> None:

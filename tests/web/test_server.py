@@ -123,8 +123,8 @@ def test_an_answer_on_a_kept_connection_does_not_wait_for_an_acknowledgement(hom
             assert connection.getresponse().read() == b'{"status":"ok"}'
             seconds.append(time.perf_counter() - start)
         connection.close()
-    # Linux delays acknowledgements by 40 ms, except of the first few.
-    assert sorted(seconds)[15] < 0.035
+    # Linux delays acknowledgements by 40 ms, except of the first few; a busy machine delays some answers, but not all.
+    assert sorted(seconds[15:])[3] < 0.035
 
 
 def test_what_takes_long_to_load_is_loaded_when_it_is_needed() -> None:
