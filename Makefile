@@ -3,8 +3,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
-# One more than the two processors that this is for: a test often waits for a process that it started.
-WORKERS ?= 3
+WORKERS ?= 2
 
 .PHONY: demo test check format benchmarks clean
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import logging
 import os
@@ -89,7 +88,6 @@ def serve(runtime: Runtime, environment: Mapping[str, str], announce: Callable[[
             url = local_url(home.settings, listener)
 
             def on_ready() -> None:
-                _keep_what_is_loaded()
                 _write_server_file(home.path / SERVER_FILE, url)
                 announce(f"kbgit answers at {home.settings.public_url or url}")
                 log.info("requests are answered under the names %s", Names(home.settings))
@@ -101,13 +99,6 @@ def serve(runtime: Runtime, environment: Mapping[str, str], announce: Callable[[
     finally:
         (home.path / SERVER_FILE).unlink(missing_ok=True)
         runtime.stop()
-
-
-def _keep_what_is_loaded() -> None:
-    """From now on, looking for garbage passes over what a server has loaded: half a million objects, for which everything
-    would stand still for a tenth of a second each time."""
-    gc.collect()
-    gc.freeze()
 
 
 def local_url(settings: Settings, listener: socket.socket) -> str:
