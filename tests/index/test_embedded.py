@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
@@ -276,20 +278,34 @@ def test_of_a_dropped_base_no_byte_is_left(opener: Opener) -> None:
     assert opener.cache.get_many(EMBEDDER.fingerprint, keys) == {}
     assert opener.cache.count(EMBEDDER.fingerprint) == 5, "what another base needs is kept"
     limit = time.monotonic() + 10
-    # Its own alone: servers of other tests, in this process, may have a base of the same name.
-    ours = str(opener.directory)
-    while left := [link for link in open_files() if link.startswith(ours) and directory_name(ADA) in link]:
+    while left := open_files(opener.directory):
         assert time.monotonic() < limit, f"still open: {left}"
         time.sleep(0.01)
     assert ask(index, canary).keys() == {(WEB, f"item{number}") for number in range(5)}
 
 
-def open_files() -> Iterator[str]:
+def test_what_a_dropped_base_had_open_is_closed_at_once(opener: Opener) -> None:
+    index = opener()
+    index.update(ADA, IndexUpdate(ONE, frozenset(), passages(range(40))))
+    ask(index)
+    gc.disable()  # or it might happen to end what reads the state before, which is a cycle
+    try:
+        index.update(ADA, IndexUpdate(ONE, frozenset({"item0"}), passages(range(1, 2))))
+        ask(index)
+        assert open_files(opener.directory)
+        index.drop(ADA)
+        assert open_files(opener.directory) == []
+    finally:
+        gc.enable()
+
+
+def open_files(directory: Path) -> list[str]:
+    """What is open of the base ADA in `directory`, gone or not; servers of other tests may have a base of that name."""
+    found = []
     for name in os.listdir("/proc/self/fd"):
-        try:
-            yield os.readlink(f"/proc/self/fd/{name}")
-        except FileNotFoundError:
-            continue
+        with suppress(FileNotFoundError):
+            found.append(os.readlink(f"/proc/self/fd/{name}"))
+    return [link for link in found if link.startswith(str(directory)) and directory_name(ADA) in link]
 
 
 def test_a_drop_that_was_cut_short_is_finished_at_the_next_start(opener: Opener) -> None:
