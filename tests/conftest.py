@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -69,6 +70,15 @@ def new_writer(base_repository: Repository, tmp_path: Path) -> Callable[[str], W
 def writer(new_writer: Callable[[str], Writer]) -> Writer:
     """Somebody with a clone of the empty base, on the branch main."""
     return new_writer("writer")
+
+
+@pytest.fixture(scope="session")
+def corpora() -> Path:
+    """The directory of real corpora; without one, a test of them is skipped."""
+    named = os.environ.get("KBGIT_CORPORA")
+    if not named:
+        pytest.skip("KBGIT_CORPORA names no directory of real corpora")
+    return Path(named)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import gc
 import time
 from collections.abc import Callable
 
-SIZE = 4_000
+SIZE = 6_000
 """Characters of the shortest text, unless a test says otherwise; the others have twice and four times as many."""
 RATIO = 3.0
 """A doubled text may take up to this many times as long: linear time is 2, a square is 4."""
@@ -16,6 +16,9 @@ LONG = 0.2
 """Seconds; what takes as long as this is more than an allocator's doing, on a slow machine too."""
 LOOKS = 4
 """How often a suspicion is looked into: a machine that does other things makes one run slow and not all of them."""
+
+HOSTILE_SIGNS = ("[", "`", "*", "<", "&", "|", "~")
+"""What every parser of text is tried with, again and again."""
 
 Text = Callable[[int], str]
 """A text of about so many characters."""

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbgit.analysis import LONGEST_TOKEN, Kind, analyse, chunks, chunks_at, exact, extents, fold, prepare
-from tests.growth import grows_too_fast, repeated
+from tests.growth import HOSTILE_SIGNS, grows_too_fast, repeated
 
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=300)
 SIGNS = st.text(alphabet="aÀß漢한_-.@#+/:'~$%&\\ \"[](){}*`0A\u0301\u200b\ud800", max_size=120)
@@ -174,13 +174,7 @@ def test_every_letter_and_digit_is_searchable(text: str) -> None:
 @pytest.mark.parametrize(
     "part",
     [
-        "[",
-        "`",
-        "*",
-        "<",
-        "&",
-        "|",
-        "~",
+        *HOSTILE_SIGNS,
         "-",
         "_",
         ".",

@@ -15,7 +15,7 @@ from kbgit import frontmatter
 from kbgit.errors import DocumentProblem
 from kbgit.frontmatter import DEEPEST, LONGEST_HEADER, MOST_NODES
 from kbgit.item import Document, parse_document
-from tests.growth import grows_too_fast, repeated, seconds
+from tests.growth import HOSTILE_SIGNS, grows_too_fast, repeated, seconds
 from tests.headers import CONFLICT, TREES, VARIANTS, WORDS, as_yaml, problem_of, problem_of_header, with_header
 
 # --- what is refused, with place and mend
@@ -270,13 +270,7 @@ def test_text_that_yaml_writes_in_any_style_is_read_as_it_was(
 
 def test_parsing_is_linear_in_hostile_input() -> None:
     for one in (
-        "[",
-        "`",
-        "*",
-        "<",
-        "&",
-        "|",
-        "~",
+        *HOSTILE_SIGNS,
         "_",
         "#",
         "- ",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -389,9 +388,8 @@ def test_another_default_status_changes_the_items_that_have_none_of_their_own(be
 
 
 @pytest.mark.corpora
-@pytest.mark.skipif("KBGIT_CORPORA" not in os.environ, reason="KBGIT_CORPORA names no directory of real corpora")
-def test_every_revision_of_a_real_history_is_what_git_says(home: Home, catalogue: Catalogue) -> None:
-    source = str(Path(os.environ["KBGIT_CORPORA"]) / "prometheus-runbooks.bundle")
+def test_every_revision_of_a_real_history_is_what_git_says(corpora: Path, home: Home, catalogue: Catalogue) -> None:
+    source = str(corpora / "prometheus-runbooks.bundle")
     key = BaseKey("team:corpora", "runbooks")
     Importer(home, catalogue, "test").from_repository(key, source, BaseOptions(admission=Admission.LENIENT))
     repository = home.repository(key)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tarfile
 from pathlib import Path
@@ -232,13 +231,10 @@ def test_text_that_is_written_without_quotes_is_text_to_every_reader(text: str) 
 
 
 @pytest.mark.corpora
-def test_real_headers_survive_an_edit_byte_for_byte(tmp_path: Path) -> None:
-    corpora = os.environ.get("KBGIT_CORPORA")
-    if not corpora:
-        pytest.skip("KBGIT_CORPORA names no directory of real corpora")
-    with tarfile.open(Path(corpora) / "okf-bundles.tar.gz") as bundles:
+def test_real_headers_survive_an_edit_byte_for_byte(corpora: Path, tmp_path: Path) -> None:
+    with tarfile.open(corpora / "okf-bundles.tar.gz") as bundles:
         bundles.extractall(tmp_path / "okf", filter="data")
-    bundle = str(Path(corpora) / "prometheus-runbooks.bundle")
+    bundle = str(corpora / "prometheus-runbooks.bundle")
     subprocess.run(["git", "clone", "-q", bundle, str(tmp_path / "runbooks")], check=True)
     problems, edits = [], 0
     for path in sorted(tmp_path.rglob("*.md")):

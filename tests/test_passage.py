@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tarfile
 import time
 from collections.abc import Callable
@@ -360,11 +359,8 @@ def test_very_long_text_is_cut_by_headings_and_blank_lines_in_reasonable_time(li
 
 
 @pytest.mark.corpora
-def test_real_pages_are_cut_within_the_cap_and_in_little_time(tmp_path: Path) -> None:
-    corpora = os.environ.get("KBGIT_CORPORA")
-    if not corpora:
-        pytest.skip("KBGIT_CORPORA names no directory of real corpora")
-    with tarfile.open(Path(corpora) / "tldr-six-languages.tar.gz") as pages:
+def test_real_pages_are_cut_within_the_cap_and_in_little_time(corpora: Path, tmp_path: Path) -> None:
+    with tarfile.open(corpora / "tldr-six-languages.tar.gz") as pages:
         pages.extractall(tmp_path, filter="data")
     contents = [parse_document(path.read_bytes()).content for path in sorted(tmp_path.rglob("*.md"))[::20]]
     began = time.thread_time()

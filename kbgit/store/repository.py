@@ -269,6 +269,7 @@ class Repository:
             return content
         with self._lock:
             if self._objects is None:
+                # Here, because dulwich takes longer to load than a hook or a command for all it does.
                 from kbgit.store.objects import Objects
 
                 self._objects = Objects(self.path)

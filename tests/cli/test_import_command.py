@@ -138,10 +138,11 @@ def test_a_running_server_takes_files_in_batches_and_documents(notes: Kbgit, tmp
 
 
 @pytest.mark.corpora
-@pytest.mark.skipif("KBGIT_CORPORA" not in os.environ, reason="KBGIT_CORPORA names no directory of real corpora")
 @pytest.mark.parametrize("collection", ["man-en", "man-fr"])
-def test_real_texts_are_imported_and_unchanged_the_second_time(collection: str, notes: Kbgit, tmp_path: Path) -> None:
-    corpus = Path(os.environ["KBGIT_CORPORA"]) / "retrieval" / collection / "corpus.jsonl"
+def test_real_texts_are_imported_and_unchanged_the_second_time(
+    corpora: Path, collection: str, notes: Kbgit, tmp_path: Path
+) -> None:
+    corpus = corpora / "retrieval" / collection / "corpus.jsonl"
     if not corpus.is_file():
         pytest.skip(f"there is no {corpus}")
     rows = [json.loads(row) for row in corpus.read_text("utf-8").splitlines()]

@@ -24,10 +24,11 @@ from kbgit.memory.records import ProjectKey, parse_record
 from kbgit.passage import split_passages
 from kbgit.place import stretch
 from kbgit.web.markdown import render, target_path
-from tests.growth import SIZE, grows_too_fast, more_than_linear, repeated
+from tests.growth import HOSTILE_SIGNS, SIZE, grows_too_fast, more_than_linear, repeated
 
 REPEATED = (
-    *("[", "(", "`", "*", "_", "<", "&", "|", "~", "!", '"', "'", "\\", "-", ":", "{", "/", ".", "\n", "\t"),
+    *HOSTILE_SIGNS,
+    *("(", "_", "!", '"', "'", "\\", "-", ":", "{", "/", ".", "\n", "\t"),
     *("[](", "![", "[[", "](a", "**a", "_a_", "<a ", "<!--", "```\n", "# \n", "- ", "> ", "1. ", "|-|\n", "---\n"),
     *("a: b\n", "a: [", "- a\n", " a", "aA1", "a-b_c.", "C++ ", "@a#", "<<<<<<<\n", "\r\n"),
     *("knowledge:a@", "@" + "a" * 40, "#L1-L2 ", "我", "가", "e\u0301", "\u0300", "\u202e", "\u200b", "\U0001f600"),
@@ -93,6 +94,7 @@ def test_time_is_linear(what: str) -> None:
 
 @pytest.mark.parametrize("part", ["[", "`", "*", "<", "&", "|", "~"])
 def test_each_sign_of_the_promise_is_tried(part: str) -> None:
+    assert part in HOSTILE_SIGNS
     assert part in REPEATED
 
 

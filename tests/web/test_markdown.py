@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kbgit.place import PlaceKind, mark
 from kbgit.web import markdown
 from kbgit.web.markdown import ID_PREFIX, render, target_path
-from tests.growth import grows_too_fast, repeated
+from tests.growth import HOSTILE_SIGNS, grows_too_fast, repeated
 from tests.web.pages.payloads import ALL, HTML, MARKDOWN
 
 ELEMENTS = set(
@@ -333,13 +333,7 @@ def test_what_scrolls_can_be_reached_by_keyboard() -> None:
 # --- bounds ------------------------------------------------------------------------------------------------------------
 
 HOSTILE = [
-    "[",
-    "`",
-    "*",
-    "<",
-    "&",
-    "|",
-    "~",
+    *HOSTILE_SIGNS,
     ">",
     "!",
     "(",
